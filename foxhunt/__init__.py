@@ -1,0 +1,18 @@
+"""Distributional reinforcement learning for order-book trading."""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_LAZY: dict[str, str] = {}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'foxhunt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*_LAZY, "__version__"])

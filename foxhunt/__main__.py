@@ -1,0 +1,7 @@
+"""`python -m foxhunt`."""
+
+import sys
+
+from foxhunt.cli import main
+
+sys.exit(main())

@@ -1,0 +1,231 @@
+"""Every setting of foxhunt, typed, with units; impossible combinations are refused when a config is built.
+
+The command line is generated from these classes: `foxhunt train --learner.learning-rate 3e-4`.
+"""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from foxhunt.errors import ConfigError
+
+_UNITS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h)")
+_EVENTS: Final = re.compile(r"(\d+)ev")
+
+
+def duration_ns(text: str) -> int:
+    """Nanoseconds in a duration such as "250ms" or "1.5s"; raises `ConfigError` on anything else."""
+    if not (match := _DURATION.fullmatch(text)):
+        raise ConfigError(f"{text!r} is not a duration; write a number and one of {', '.join(_UNITS)}, such as 250ms")
+    return round(float(match[1]) * _UNITS[match[2]])
+
+
+def event_count(text: str) -> int | None:
+    """Number of events in "50ev", None when the text is a duration."""
+    return int(match[1]) if (match := _EVENTS.fullmatch(text)) else None
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise `ConfigError(message)` unless the condition holds."""
+    if not condition:
+        raise ConfigError(message)
+
+
+@dataclass(frozen=True)
+class TapeConfig:
+    """How market data becomes the tape that the environment replays."""
+
+    every: str = "1s"
+    """Decision clock: a duration (250ms, 1s, 5m) or a number of book events (10ev)."""
+    levels: int = 10
+    """Book levels kept a side."""
+    latency: str = "0ms"
+    """Order-entry latency: an order decided at t can fill from the first event after t + latency on."""
+    stale_after: str = "30s"
+    """A book older than this is stale: nothing fills and nothing is decided on it."""
+    ofi_levels: int = 5
+    """Levels of multi-level order-flow imbalance."""
+    ofi_horizons: tuple[int, int, int] = (1, 5, 20)
+    """Horizons of order-flow imbalance, in decision steps."""
+    volatility_windows: tuple[int, int] = (30, 300)
+    """Short and long window of realised volatility, in decision steps."""
+
+    def __post_init__(self) -> None:
+        if (events := event_count(self.every)) is None:
+            require(duration_ns(self.every) > 0, "tape.every must be longer than 0")
+        else:
+            require(events > 0, "tape.every must be at least 1ev")
+        require(duration_ns(self.latency) >= 0, "tape.latency must not be negative")
+        require(duration_ns(self.stale_after) > 0, "tape.stale_after must be longer than 0")
+        require(1 <= self.levels <= 10, "tape.levels must be 1 to 10")
+        require(1 <= self.ofi_levels <= self.levels, "tape.ofi_levels must be 1 to tape.levels")
+        require(min(self.ofi_horizons) >= 1, "tape.ofi_horizons must be at least 1 step each")
+        short, long = self.volatility_windows
+        require(2 <= short < long, "tape.volatility_windows needs 2 <= short < long")
+
+
+@dataclass(frozen=True)
+class MarketConfig:
+    """The account, the orders and how they fill."""
+
+    initial_cash: float = 100_000.0
+    """Money each episode starts with."""
+    leverage: float = 1.0
+    """Largest position, as a multiple of equity at the time of the order; shorts count like longs."""
+    maintenance: float = 0.1
+    """Liquidation when equity falls to this share of the position's value."""
+    episode_steps: int = 256
+    """Decisions in a training episode; back-tests run to the end of the split."""
+    magnitudes: tuple[float, float, float] = (0.25, 0.5, 1.0)
+    """Position sizes as shares of the cap: quarter, half, full."""
+    patience: tuple[int, int, int] = (8, 3, 1)
+    """Steps an order rests under urgency patient, normal, urgent; then it is repriced, and under urgent crosses."""
+    queue: Literal["risk-averse", "linear", "logarithmic"] = "risk-averse"
+    """Queue model: how cancellations ahead move a resting order forward."""
+    through: Literal["evidenced", "full"] = "evidenced"
+    """Quantity filled when the market trades through a resting order: what the data shows, or all of it."""
+    maker_bps: float | None = None
+    """Fee on passive fills in basis points; None takes the instrument's."""
+    taker_bps: float | None = None
+    """Fee on aggressive fills in basis points; None takes the instrument's."""
+
+    def __post_init__(self) -> None:
+        require(self.initial_cash > 0, "market.initial_cash must be positive")
+        require(self.leverage > 0, "market.leverage must be positive")
+        require(0 <= self.maintenance < 1 / self.leverage, "market.maintenance must be in [0, 1/leverage)")
+        require(self.episode_steps >= 2, "market.episode_steps must be at least 2")
+        require(min(self.magnitudes) > 0 and max(self.magnitudes) <= 1, "market.magnitudes must be in (0, 1]")
+        require(min(self.patience) >= 1, "market.patience must be at least 1 step each")
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Sizes and switches of the network."""
+
+    trunk: Literal["grn", "relu"] = "grn"
+    """Gated residual blocks, or the legacy Linear-ReLU pair."""
+    hidden1: int = 128
+    """Units of the trunk's first block (h_s1)."""
+    hidden2: int = 128
+    """Units of the trunk's output h_s2, which every head reads."""
+    head_hidden: int = 64
+    """Hidden units of the value head and of each branch."""
+    atoms: int = 51
+    """Atoms of the return distribution."""
+    v_min: float = -10.0
+    """Lowest atom, in reward units."""
+    v_max: float = 10.0
+    """Highest atom, in reward units."""
+
+    def __post_init__(self) -> None:
+        require(min(self.hidden1, self.hidden2, self.head_hidden) >= 1, "network sizes must be at least 1")
+        require(self.atoms >= 2, "network.atoms must be at least 2")
+        require(self.v_min < self.v_max, "network.v_min must be below network.v_max")
+
+
+@dataclass(frozen=True)
+class LearnerConfig:
+    """Losses, optimizer, replay and exploration."""
+
+    discount: float = 0.99
+    """Discount a step."""
+    n_step: int = 3
+    """Steps of reward summed before bootstrapping."""
+    learning_rate: float = 5e-4
+    """AdamW step size at the start."""
+    learning_rate_end: float = 5e-5
+    """AdamW step size at the end; linear in between."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay."""
+    gradient_clip: float = 10.0
+    """Largest global gradient norm."""
+    batch_size: int = 256
+    """Transitions an update."""
+    replay_capacity: int = 200_000
+    """Transitions kept, over all environments."""
+    warmup_steps: int = 2_000
+    """Environment steps before the first update."""
+    steps_per_update: int = 16
+    """Environment steps (over all environments) for each update."""
+    priority_exponent: float = 0.6
+    """Exponent of priorities; 0 samples uniformly."""
+    importance_start: float = 0.4
+    """Importance exponent at the start; grows linearly to 1."""
+    target_rate: float = 0.005
+    """Polyak rate of the target network each update; with target_period, the share copied at each sync."""
+    target_period: int = 1
+    """Updates between target syncs, counted from 1."""
+    epsilon_start: float = 1.0
+    """Chance of a random action in each branch at the start."""
+    epsilon_end: float = 0.02
+    """Chance of a random action at the end."""
+    epsilon_fraction: float = 0.3
+    """Share of training over which epsilon falls linearly."""
+
+    def __post_init__(self) -> None:
+        require(0 < self.discount <= 1, "learner.discount must be in (0, 1]")
+        require(self.n_step >= 1, "learner.n_step must be at least 1")
+        require(self.learning_rate > 0, "learner.learning_rate must be positive")
+        require(self.batch_size >= 1, "learner.batch_size must be at least 1")
+        require(self.replay_capacity >= self.batch_size, "learner.replay_capacity must hold a batch")
+        require(self.warmup_steps >= self.batch_size, "learner.warmup_steps must be at least learner.batch_size")
+        require(self.steps_per_update >= 1, "learner.steps_per_update must be at least 1")
+        require(0 <= self.priority_exponent <= 1, "learner.priority_exponent must be in [0, 1]")
+        require(0 < self.target_rate <= 1, "learner.target_rate must be in (0, 1]")
+        require(self.target_period >= 1, "learner.target_period must be at least 1")
+        for name in ("epsilon_start", "epsilon_end", "epsilon_fraction", "importance_start"):
+            require(0 <= getattr(self, name) <= 1, f"learner.{name} must be in [0, 1]")
+
+
+@dataclass(frozen=True)
+class SplitConfig:
+    """Which time trains, which selects the model, which judges it.
+
+    A range is START/STOP, half-open: shares of the data (0%/60%), local clock times on every day (09:30/11:30)
+    or ISO stamps (2022-06-01T09:30/2022-06-01T11:30).
+    """
+
+    train: str = "0%/60%"
+    validate: str = "60%/80%"
+    test: str = "80%/100%"
+    embargo: str = "0s"
+    """Time left out at the start of validate and test, after the split before."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run."""
+
+    data: Path | None = None
+    """Dataset folder written by `foxhunt data import`."""
+    env: str | None = None
+    """Gymnasium environment to train on instead of market data, such as CartPole-v1."""
+    symbols: tuple[str, ...] = ()
+    """Instruments to train on; empty takes all of the dataset."""
+    out: Path = Path("runs/train")
+    """Run folder: config, checkpoints, metrics, TensorBoard events."""
+    steps: int = 200_000
+    """Environment steps, over all environments."""
+    environments: int = 16
+    """Environments stepped at once."""
+    evaluations: int = 10
+    """Evaluations on the validation split during training."""
+    seed: int = 0
+    """Seed of everything random."""
+    device: str = "cpu"
+    """Torch device: cpu, cuda, cuda:1."""
+    compile: bool = False
+    """Compile the update with torch.compile; pays off on long runs and GPUs."""
+    tape: TapeConfig = field(default_factory=TapeConfig)
+    market: MarketConfig = field(default_factory=MarketConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    learner: LearnerConfig = field(default_factory=LearnerConfig)
+    split: SplitConfig = field(default_factory=SplitConfig)
+
+    def __post_init__(self) -> None:
+        require(self.environments >= 1, "environments must be at least 1")
+        require(self.steps >= self.environments, "steps must be at least the number of environments")
+        require(self.evaluations >= 1, "evaluations must be at least 1")
+        require(self.data is None or self.env is None, "give --data or --env, not both")

@@ -1,0 +1,1 @@
+"""Market data: canonical schema, readers, book building, validation and the dataset store."""

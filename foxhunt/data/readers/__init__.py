@@ -1,0 +1,1 @@
+"""One reader a format; each yields canonical frames and quarantined rows."""

@@ -1,0 +1,1 @@
+"""Judging an agent: splits, baselines, back-tests, metrics, reports."""

@@ -1,0 +1,54 @@
+"""What the learner expects of an environment, whoever provides it.
+
+The trading environment and the adaptor for Gymnasium environments both satisfy `VectorEnvironment`; nothing in
+`rl` knows which one it drives.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+Observation = dict[str, Tensor]
+"""Named float32 tensors [environments, width]. `market` is always there; the trading environment adds `portfolio`,
+`ofi` (multi-level order-flow imbalance) and `ofi3` (best-level imbalance at three horizons)."""
+
+
+class StepResult(NamedTuple):
+    """What one vector step returns.
+
+    Autoreset is Gymnasium's next-step mode: the step that ends an episode serves its true final observation; the
+    step after ignores the action, serves the first observation of a new episode, reward 0 and both flags false.
+    """
+
+    observation: Observation
+    reward: Float[Tensor, " environments"]
+    """float64; money for the trading environment."""
+    terminated: Bool[Tensor, " environments"]
+    truncated: Bool[Tensor, " environments"]
+
+
+class VectorEnvironment(Protocol):
+    """Many environments stepped at once, on one device."""
+
+    environments: int
+    branches: tuple[tuple[str, int], ...]
+    """Name and number of actions of every action branch."""
+    widths: dict[str, int]
+    """Width of every observation part."""
+
+    def reset(self, seed: int | None = None) -> Observation:
+        """Start every environment afresh; with a seed, reproducibly."""
+        ...
+
+    def step(self, action: Int[Tensor, "environments branches"]) -> StepResult:
+        """Advance every environment by one decision."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on bit-exactly: tensors and JSON-ready values, nested dicts allowed."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a state from `state_dict`."""
+        ...

@@ -1,0 +1,1 @@
+"""The simulated market: tape, features, fills, account and the trading environment."""

@@ -1,0 +1,1 @@
+"""Network blocks: trunk, branches, heads."""

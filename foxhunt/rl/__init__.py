@@ -1,0 +1,1 @@
+"""Learning: returns, distributional losses, replay, learner, trainer, checkpoints."""
