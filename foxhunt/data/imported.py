@@ -1,0 +1,111 @@
+"""What a reader hands over: canonical frames, instruments, the quarantine ledger and counts: nothing is lost."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import polars as pl
+
+from foxhunt.data.frames import conform, empty_frame, empty_quarantine
+from foxhunt.data.schema import KINDS, Instrument, Kind
+from foxhunt.errors import DataError
+
+CONSERVATION: Final = (
+    "read = out + quarantined, for every stage and symbol; stage events counts order events applied to the book "
+    "builder, whose book rows are counted apart under stage book with their own origin"
+)
+"""The law every dataset states and `Count` enforces."""
+
+STAGES: Final = ("events", *KINDS)
+
+
+@dataclass(frozen=True)
+class Count:
+    """Rows of one stage (events, book, trades, bars) and one symbol: `read = out + sum(quarantined)`."""
+
+    read: int
+    out: int
+    quarantined: dict[str, int] = field(default_factory=dict)
+    """Reason -> rows; the reasons are those of `schema.REASONS`."""
+    origin: str = "source rows"
+    """What was read: rows of the source, or rows this program derived and from what."""
+
+    def __post_init__(self) -> None:
+        if self.read != self.out + sum(self.quarantined.values()):
+            raise DataError(f"{self.read} rows read, but {self.out} out and {self.quarantined} quarantined")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON-ready form."""
+        return {"read": self.read, "out": self.out, "quarantined": self.quarantined, "origin": self.origin}
+
+
+Counts = dict[str, dict[str, Count]]
+"""Stage -> symbol -> count."""
+
+
+@dataclass
+class Imported:
+    """The result of reading some source files, ready for `store.write_dataset`."""
+
+    instruments: dict[str, Instrument]
+    frames: dict[Kind, pl.DataFrame]
+    """Canonical columns of each kind present; the store sorts them by instrument and time."""
+    quarantine: pl.DataFrame = field(default_factory=empty_quarantine)
+    counts: Counts = field(default_factory=dict)
+    sources: list[str] = field(default_factory=list)
+    """Source files, as the user named them."""
+    notes: list[str] = field(default_factory=list)
+    """What a user should know about this import: inferred ticks, inferred aggressors, shifted stamps."""
+
+    def __post_init__(self) -> None:
+        self.frames = {kind: conform(kind, frame) for kind, frame in self.frames.items()}
+        if not self.counts:
+            self.counts = {kind: plain_counts(frame) for kind, frame in self.frames.items()}
+
+
+def plain_counts(frame: pl.DataFrame, origin: str = "source rows") -> dict[str, Count]:
+    """Counts by symbol of a frame from which nothing was quarantined."""
+    sizes = frame.group_by("instrument").len().sort("instrument")
+    return {symbol: Count(rows, rows, origin=origin) for symbol, rows in sizes.iter_rows()}
+
+
+def merge(parts: Iterable[Imported]) -> Imported:
+    """One import of several; counts of the same stage and symbol add up.
+
+    Raises `DataError` when two parts describe one symbol differently.
+    """
+    parts = list(parts)
+    instruments: dict[str, Instrument] = {}
+    counts: Counts = {}
+    for part in parts:
+        for symbol, instrument in part.instruments.items():
+            if instruments.setdefault(symbol, instrument) != instrument:
+                raise DataError(
+                    f"{part.sources[0]}: instrument {symbol} differs from the sources before it; "
+                    "give --tick-size and --lot-size, or import the files apart"
+                )
+        for stage, by_symbol in part.counts.items():
+            for symbol, count in by_symbol.items():
+                known = counts.setdefault(stage, {}).get(symbol)
+                counts[stage][symbol] = count if known is None else _add(known, count)
+    frames: dict[Kind, pl.DataFrame] = {
+        kind: pl.concat([part.frames.get(kind, empty_frame(kind)) for part in parts])
+        for kind in KINDS
+        if any(kind in part.frames for part in parts)
+    }
+    return Imported(
+        instruments=instruments,
+        frames=frames,
+        quarantine=pl.concat([part.quarantine for part in parts]),
+        counts=counts,
+        sources=[source for part in parts for source in part.sources],
+        notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
+    )
+
+
+def _add(a: Count, b: Count) -> Count:
+    reasons: Mapping[str, int] = {
+        reason: a.quarantined.get(reason, 0) + b.quarantined.get(reason, 0)
+        for reason in dict.fromkeys((*a.quarantined, *b.quarantined))
+    }
+    return Count(a.read + b.read, a.out + b.out, dict(reasons), a.origin)
