@@ -46,7 +46,7 @@ class TestBranchAttention:
         assert jacobian[:3, 3:].abs().max() > 1e-3
 
     def test_learns_a_joint_correction(self) -> None:
-        """Target: branch 0 gains branch 1's mean value; without looking across, the loss cannot fall below its start."""
+        """Branch 0 is to gain branch 1's mean value; without looking across, the loss stays at its start."""
         torch.manual_seed(1)
         block = BranchAttention(2, 3)
         optimizer = torch.optim.Adam(block.parameters(), 1e-2)
