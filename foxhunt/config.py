@@ -4,9 +4,9 @@ The command line is generated from these classes: `foxhunt train --learner.learn
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeVar, get_args, get_type_hints
 
 from foxhunt.errors import ConfigError
 
@@ -212,6 +212,8 @@ class TrainConfig:
     """Environments stepped at once."""
     evaluations: int = 10
     """Evaluations on the validation split during training."""
+    evaluation_episodes: int = 20
+    """Episodes of each evaluation on a Gymnasium environment; a market evaluation plays the whole validation split."""
     seed: int = 0
     """Seed of everything random."""
     device: str = "cpu"
@@ -228,4 +230,38 @@ class TrainConfig:
         require(self.environments >= 1, "environments must be at least 1")
         require(self.steps >= self.environments, "steps must be at least the number of environments")
         require(self.evaluations >= 1, "evaluations must be at least 1")
+        require(self.evaluation_episodes >= 1, "evaluation_episodes must be at least 1")
         require(self.data is None or self.env is None, "give --data or --env, not both")
+
+
+Config = TypeVar("Config")
+
+
+def to_json(config: Any) -> dict[str, Any]:
+    """JSON-ready form of a config; `from_json` reads it back."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items()}
+        if isinstance(value, tuple):
+            return [plain(item) for item in value]
+        return str(value) if isinstance(value, Path) else value
+
+    return {name: plain(value) for name, value in asdict(config).items()}
+
+
+def from_json(kind: type[Config], record: dict[str, Any]) -> Config:
+    """Rebuild a config from `to_json`; raises `ConfigError` on a field that this version does not know."""
+    hints = get_type_hints(kind)
+
+    def typed(name: str, value: Any) -> Any:
+        if name not in hints:
+            raise ConfigError(f"{kind.__name__} has no field {name!r}; the file comes from another version")
+        hint = hints[name]
+        if is_dataclass(hint) and isinstance(hint, type):
+            return from_json(hint, value)
+        if value is not None and Path in (hint, *get_args(hint)):
+            return Path(value)
+        return tuple(value) if isinstance(value, list) else value
+
+    return kind(**{name: typed(name, value) for name, value in record.items()})

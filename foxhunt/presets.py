@@ -2,8 +2,23 @@
 
 from typing import Final
 
-from foxhunt.config import TrainConfig
+from foxhunt.config import LearnerConfig, NetworkConfig, TrainConfig
 
 PRESETS: Final[dict[str, TrainConfig]] = {
     "default": TrainConfig(),
+    # Classic control and the like. Returns of up to 100 in discounted reward suit CartPole; other tasks set v-min/v-max.
+    "gymnasium": TrainConfig(
+        steps=60_000,
+        environments=8,
+        network=NetworkConfig(hidden1=64, hidden2=64, head_hidden=64, v_min=0.0, v_max=100.0),
+        learner=LearnerConfig(
+            learning_rate=1e-3,
+            learning_rate_end=1e-4,
+            batch_size=128,
+            replay_capacity=60_000,
+            warmup_steps=1_000,
+            steps_per_update=8,
+            target_rate=0.01,
+        ),
+    ),
 }

@@ -1,0 +1,50 @@
+"""What a run leaves behind beside checkpoints: metrics.jsonl, and TensorBoard events where it is installed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from foxhunt.errors import ConfigError
+
+
+class Metrics:
+    """Appends records to RUN/metrics.jsonl. They hold no clock times: equal runs leave equal files."""
+
+    def __init__(self, run: Path, keep_bytes: int = 0, step: int = 0) -> None:
+        """Open both, cut to `keep_bytes` and `step`: what a killed run wrote after its checkpoint is written again."""
+        self.file = run / "metrics.jsonl"
+        try:
+            run.mkdir(parents=True, exist_ok=True)
+            self._stream = self.file.open("ab")
+            self._stream.truncate(keep_bytes)
+        except OSError as error:
+            raise ConfigError(f"cannot write {self.file} ({error.strerror}); choose another --out") from None
+        self.tensorboard = _tensorboard(run, step)
+
+    def write(self, step: int, record: dict[str, Any]) -> None:
+        """Append one record."""
+        self._stream.write(json.dumps({"step": step, **record}).encode() + b"\n")
+        self._stream.flush()
+        if self.tensorboard:
+            for name, value in record.items():
+                if value is not None:
+                    self.tensorboard.add_scalar(name, value, step)
+
+    def written_bytes(self) -> int:
+        """Length of the file."""
+        return self._stream.seek(0, 2)
+
+    def close(self) -> None:
+        """Flush and close."""
+        self._stream.close()
+        if self.tensorboard:
+            self.tensorboard.close()
+
+
+def _tensorboard(run: Path, step: int) -> Any | None:
+    """A TensorBoard writer, None when the package is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(run / "tensorboard", purge_step=step)

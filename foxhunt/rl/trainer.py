@@ -1,0 +1,256 @@
+"""The training run: collect, replay, update, evaluate; checkpoints that continue bit for bit."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from foxhunt.config import TrainConfig, to_json
+from foxhunt.errors import CheckpointError, ConfigError
+from foxhunt.rl.act import GreedyPolicy
+from foxhunt.rl.agent import Agent, derive_seed, load_agent, make_network
+from foxhunt.rl.checkpoint import load_training, replace_text, save_checkpoint
+from foxhunt.rl.collect import Collector, play_episodes
+from foxhunt.rl.learner import Learner
+from foxhunt.rl.profile import PhaseProfile
+from foxhunt.rl.replay import Replay
+from foxhunt.rl.task import make_task
+from foxhunt.rl.tracking import Metrics
+
+RECORDS = 200
+"""Training records a run writes to metrics.jsonl."""
+
+SUMMED = ("loss", "td_error", "q", "gradient_norm", "learning_rate")
+"""What an update returns that is recorded, as the mean over the updates since the last record."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Where a run stands, for a display."""
+
+    step: int
+    total_steps: int
+    record: dict[str, float | None]
+    """The newest values of everything recorded."""
+    shares: dict[str, float]
+    """Share of time of each phase."""
+    unit: str
+    """What returns are counted in."""
+
+
+class Display(Protocol):
+    """Shows a run while it trains."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """The state of the run; called after every vector step."""
+        ...
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a call of `Trainer.train` ended."""
+
+    run: Path
+    step: int
+    finished: bool
+    """False when stopped before the configured number of steps."""
+    last_evaluation: float | None
+    """Mean validation return of the last evaluation."""
+    best_evaluation: float | None
+    """Mean validation return of the best one, whose network is the `best` checkpoint."""
+
+
+class Trainer:
+    """One run of `TrainConfig`, written to its `out` folder."""
+
+    _saved_step: int | None = None
+    _stopping: bool = False
+
+    def __init__(self, config: TrainConfig, overwrite: bool = False) -> None:
+        """Set up a new run; raises `ConfigError` when the folder already holds one, unless it may be overwritten."""
+        if (config.out / "checkpoints").exists() and not overwrite:
+            raise ConfigError(
+                f"{config.out} already holds a run; continue it with --resume {config.out}, "
+                "choose another --out, or give --overwrite"
+            )
+        self._build(config, fitted=None)
+        self.metrics = Metrics(config.out)
+        replace_text(config.out / "config.json", json.dumps(to_json(config), indent=1))
+
+    @classmethod
+    def resume(cls, run: Path | str) -> "Trainer":
+        """Set up the continuation of a run from its last checkpoint, bit for bit."""
+        run = Path(run)
+        state, agent = load_training(run), load_agent(run, "last")
+        trainer = cls.__new__(cls)
+        trainer._build(replace(agent.config, out=run), agent.fitted)
+        try:
+            trainer._load_state_dict(state)
+        except (KeyError, RuntimeError, ValueError) as error:
+            reason = " ".join(str(error).split())
+            raise CheckpointError(f"{run}: the last checkpoint does not fit its config ({reason})") from None
+        trainer.metrics = Metrics(run, keep_bytes=state["metrics_bytes"], step=trainer.step)
+        return trainer
+
+    def train(self, stop_at: int | None = None, display: Display | None = None) -> Summary:
+        """Train to the end, or to `stop_at` environment steps, or until `stop`; the last checkpoint is saved anyway."""
+        limit = self.config.steps if stop_at is None else min(stop_at, self.config.steps)
+        while self.step < limit and not self._stopping:
+            self._iterate()
+            if display:
+                display.show(self.snapshot())
+        self.save()
+        self.metrics.close()
+        return Summary(
+            run=self.config.out,
+            step=self.step,
+            finished=self.step >= self.config.steps,
+            last_evaluation=self.last_evaluation,
+            best_evaluation=self.best_evaluation,
+        )
+
+    def stop(self) -> None:
+        """Ask a running `train` to save and return after the current step; safe in a signal handler."""
+        self._stopping = True
+
+    def agent(self) -> Agent:
+        """The agent as it is now."""
+        environment = self.task.environment
+        return Agent(
+            self.learner.network, self.config, environment.widths, environment.branches, self.task.fitted, self.step
+        )
+
+    def snapshot(self) -> Snapshot:
+        """Where the run stands."""
+        return Snapshot(self.step, self.config.steps, dict(self.newest), self.profile.shares(), self.task.unit)
+
+    def save(self) -> None:
+        """Write the last checkpoint, unless this step's is written already."""
+        if self._saved_step != self.step:
+            save_checkpoint(self.config.out, "last", self.step, self.agent().state_dict(), self._state_dict())
+            self._saved_step = self.step
+
+    def _build(self, config: TrainConfig, fitted: dict[str, Any] | None) -> None:
+        self.config = config
+        self.task = task = make_task(config, fitted)
+        environment, learner = task.environment, config.learner
+        count, device, seed = environment.environments, config.device, config.seed
+        network = make_network(environment.widths, environment.branches, config.network, seed).to(device)
+        self.first_update = max(learner.warmup_steps, 2 * count)
+        self.learner = Learner(network, learner, self._updates_due(_round_up(config.steps, count)), config.compile)
+        branches, replay_seed = len(environment.branches), derive_seed(seed, "replay")
+        self.replay = Replay(environment.widths, branches, count, learner, replay_seed, device)
+        self.collector = Collector(
+            environment, network, self.replay, learner, config.steps, task.reward_unit, derive_seed(seed, "collect")
+        )
+        self.profile = PhaseProfile()
+        self.step = self.updates = 0
+        self.newest: dict[str, float | None] = {}
+        self.last_evaluation: float | None = None
+        self.best_evaluation: float | None = None
+        self._sums = {name: torch.zeros((), device=device) for name in SUMMED}
+        self._summed = 0
+
+    def _updates_due(self, step: int) -> int:
+        """Updates that should have been made by a step."""
+        return max(0, (step - self.first_update) // self.config.learner.steps_per_update)
+
+    def _iterate(self) -> None:
+        before = self.step
+        with self.profile.phase("collect"):
+            self.collector.collect()
+        self.step += self.task.environment.environments
+        while self.updates < self._updates_due(self.step):
+            self._update()
+        if self._passed(before, RECORDS):
+            self._record()
+        if self._passed(before, self.config.evaluations):
+            self._evaluate()
+            self.save()
+
+    def _passed(self, before: int, marks: int) -> bool:
+        """Whether the run has just passed one of `marks` equal parts of its length."""
+        return self.step * marks // self.config.steps > before * marks // self.config.steps
+
+    def _update(self) -> None:
+        with self.profile.phase("replay"):
+            batch = self.replay.sample(self.config.learner.batch_size, self.learner.importance_exponent())
+        with self.profile.phase("update"):
+            result = self.learner.update(batch)
+        with self.profile.phase("replay"):
+            self.replay.prioritise(batch.slot, result["priority"])
+        for name, total in self._sums.items():
+            total += result[name]
+        self._summed += 1
+        self.updates += 1
+
+    def _record(self) -> None:
+        """Write one training record: means since the last one (host sync)."""
+        returns, episodes = self.collector.take_statistics()
+        means: dict[str, float | None] = {
+            name: float(total) / self._summed if self._summed else None for name, total in self._sums.items()
+        }
+        loss = means["loss"]
+        if loss is not None and not math.isfinite(loss):
+            raise ConfigError(
+                f"the loss became {loss} by step {self.step}; lower learner.learning-rate or widen network.v-min/v-max"
+            )
+        self._write(
+            {
+                "updates": self.updates,
+                "episodes": episodes,
+                "return": returns / episodes if episodes else None,
+                "epsilon": float(self.collector.epsilon()),
+                **means,
+            }
+        )
+        for total in self._sums.values():
+            total.zero_()
+        self._summed = 0
+
+    def _evaluate(self) -> None:
+        """Play the validation episodes greedily; a new best network becomes the `best` checkpoint."""
+        with self.profile.phase("evaluate"):
+            policy = GreedyPolicy(self.learner.network)
+            seed = derive_seed(self.config.seed, "evaluate")
+            self.last_evaluation = float(play_episodes(policy, self.task.validation, seed).mean())
+        self._write({"evaluation_return": self.last_evaluation})
+        if self.best_evaluation is None or self.last_evaluation >= self.best_evaluation:
+            self.best_evaluation = self.last_evaluation
+            save_checkpoint(self.config.out, "best", self.step, self.agent().state_dict())
+
+    def _write(self, record: dict[str, float | None]) -> None:
+        self.metrics.write(self.step, record)
+        self.newest |= {name: value for name, value in record.items() if value is not None}
+
+    def _state_dict(self) -> dict[str, Any]:
+        return {
+            "learner": self.learner.state_dict(),
+            "replay": self.replay.state_dict(),
+            "collector": self.collector.state_dict(),
+            "sums": self._sums,
+            "summed": self._summed,
+            "newest": self.newest,
+            "last_evaluation": self.last_evaluation,
+            "best_evaluation": self.best_evaluation,
+            "step": self.step,
+            "updates": self.updates,
+            "metrics_bytes": self.metrics.written_bytes(),
+        }
+
+    def _load_state_dict(self, state: dict[str, Any]) -> None:
+        self.learner.load_state_dict(state["learner"])
+        self.replay.load_state_dict(state["replay"])
+        self.collector.load_state_dict(state["collector"])
+        for name, total in self._sums.items():
+            total.copy_(state["sums"][name])
+        self._summed, self.newest = state["summed"], state["newest"]
+        self.last_evaluation, self.best_evaluation = state["last_evaluation"], state["best_evaluation"]
+        self.step, self.updates = state["step"], state["updates"]
+
+
+def _round_up(steps: int, multiple: int) -> int:
+    return -(-steps // multiple) * multiple
