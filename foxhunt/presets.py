@@ -6,7 +6,7 @@ from foxhunt.config import LearnerConfig, NetworkConfig, TrainConfig
 
 PRESETS: Final[dict[str, TrainConfig]] = {
     "default": TrainConfig(),
-    # Classic control and the like. Returns of up to 100 in discounted reward suit CartPole; other tasks set v-min/v-max.
+    # Classic control and the like; the atoms span CartPole's discounted returns, other tasks set v-min and v-max.
     "gymnasium": TrainConfig(
         steps=60_000,
         environments=8,

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,6 +40,8 @@ class Snapshot:
     """Share of time of each phase."""
     unit: str
     """What returns are counted in."""
+    evaluated: bool
+    """Whether the newest step brought an evaluation."""
 
 
 class Display(Protocol):
@@ -67,6 +70,7 @@ class Trainer:
     """One run of `TrainConfig`, written to its `out` folder."""
 
     _saved_step: int | None = None
+    _evaluated_step: int | None = None
     _stopping: bool = False
 
     def __init__(self, config: TrainConfig, overwrite: bool = False) -> None:
@@ -77,6 +81,8 @@ class Trainer:
                 "choose another --out, or give --overwrite"
             )
         self._build(config, fitted=None)
+        for old in ("checkpoints", "tensorboard"):
+            shutil.rmtree(config.out / old, ignore_errors=True)
         self.metrics = Metrics(config.out)
         replace_text(config.out / "config.json", json.dumps(to_json(config), indent=1))
 
@@ -125,7 +131,19 @@ class Trainer:
 
     def snapshot(self) -> Snapshot:
         """Where the run stands."""
-        return Snapshot(self.step, self.config.steps, dict(self.newest), self.profile.shares(), self.task.unit)
+        return Snapshot(
+            step=self.step,
+            total_steps=self.config.steps,
+            record=dict(self.newest),
+            shares=self.profile.shares(),
+            unit=self.task.unit,
+            evaluated=self._evaluated_step == self.step,
+        )
+
+    def opaque(self) -> str | None:
+        """What keeps the environment from being saved bit-exactly, None when nothing does."""
+        reason = self.task.environment.state_dict().get("opaque")
+        return None if reason is None else str(reason)
 
     def save(self) -> None:
         """Write the last checkpoint, unless this step's is written already."""
@@ -217,6 +235,7 @@ class Trainer:
             policy = GreedyPolicy(self.learner.network)
             seed = derive_seed(self.config.seed, "evaluate")
             self.last_evaluation = float(play_episodes(policy, self.task.validation, seed).mean())
+        self._evaluated_step = self.step
         self._write({"evaluation_return": self.last_evaluation})
         if self.best_evaluation is None or self.last_evaluation >= self.best_evaluation:
             self.best_evaluation = self.last_evaluation
