@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float64, Int64
 
-from foxhunt.config import duration_ns, event_count
 from foxhunt.data.schema import Instrument
 from foxhunt.errors import ConfigError
 from foxhunt.evaluate.record import Account, Backtest
@@ -62,13 +61,13 @@ class Profit:
     """End of each bin."""
 
 
-def clock(instruments: Sequence[Instrument], every: str, accounts: Sequence[Account], steps: pl.DataFrame) -> Clock:
-    """The clock of a back-test: the decision interval, and the trading time that the instruments' sessions tell.
+def clock(instruments: Sequence[Instrument], steps: pl.DataFrame) -> Clock:
+    """The clock of a back-test: the median decision interval, and the trading time that the instruments' sessions tell.
 
-    Decisions made every so many events are uneven; their clock ticks at the median distance between two.
+    Decisions may be uneven: some clocks count events, and none decides again before the last order could fill.
     """
     return Clock(
-        interval_ns=duration_ns(every) if event_count(every) is None else _median_interval(steps),
+        interval_ns=_median_interval(steps),
         day_seconds=max(_session_seconds(instrument) for instrument in instruments),
         days=SESSION_DAYS if any(instrument.sessions for instrument in instruments) else 365,
     )

@@ -4,6 +4,7 @@ from math import sqrt
 from statistics import NormalDist
 
 import numpy as np
+import polars as pl
 import pytest
 
 from foxhunt.data.schema import Instrument
@@ -133,11 +134,14 @@ def test_wider_bins_keep_the_total() -> None:
 def test_clock_counts_the_sessions_of_the_data() -> None:
     run = random_backtest()
     shares = Instrument("SZ", "0.01", sessions=(("09:30", "11:30"), ("13:00", "14:57")))
-    told = clock([shares], "3s", run.accounts, run.decisions)
-    assert told.bins_per_year == 252 * (2 * 3600 + 117 * 60) / 3
+    told = clock([shares], run.decisions)
+    assert told.bins_per_year == 252 * (2 * 3600 + 117 * 60)
     assert "252 days x 14,220 s" in str(told)
-    coin = clock([Instrument("BTC", "1")], "10ev", run.accounts, run.decisions)
-    assert coin.bins_per_year == 365 * 86_400  # the median distance of decisions is one second
+    coin = clock(
+        [Instrument("BTC", "1")],
+        run.decisions.filter(pl.col("step") % 3 == 0).with_columns(until=pl.col("time") + pl.duration(seconds=3)),
+    )
+    assert coin.bins_per_year == 365 * 86_400 / 3
 
 
 def test_currencies_are_not_added() -> None:

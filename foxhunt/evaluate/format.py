@@ -1,0 +1,37 @@
+"""How numbers are written, the same on the console and in the report."""
+
+from math import floor, log10
+
+
+def money(value: float) -> str:
+    """Two decimals and thousands separators; three significant digits where two decimals would say 0.00."""
+    if value == 0 or abs(value) >= 0.01:
+        return f"{value:,.2f}"
+    return f"{value:.{2 - floor(log10(abs(value)))}f}"
+
+
+def span(low: float, high: float) -> str:
+    """An interval of money."""
+    return f"{money(low)} to {money(high)}"
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage; more decimals where the share is small."""
+    if share is None:
+        return "-"
+    return f"{share * 100:.1f} %" if share == 0 or abs(share) >= 0.001 else f"{share * 100:.3f} %"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A plain number, a dash for None; digits are dropped from large and whole numbers."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:,.{digits}f}"
+
+
+def typeset(text: str) -> str:
+    """A minus sign instead of a hyphen before a digit."""
+    return "".join(
+        "\u2212" if c == "-" and text[k + 1 : k + 2].isdigit() and (k == 0 or text[k - 1] in " (") else c
+        for k, c in enumerate(text)
+    )

@@ -1,0 +1,182 @@
+"""The report: one self-contained HTML page that a reader can judge an agent by."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+import polars as pl
+
+from foxhunt.evaluate import charts, page
+from foxhunt.evaluate.format import money, number, percent, span, typeset
+from foxhunt.evaluate.record import Backtest
+from foxhunt.evaluate.series import Profit
+from foxhunt.evaluate.summary import AGENT, Row, Summary
+
+PRICE_CHARTS: Final = 6
+"""Instruments whose fills are drawn, those with the most traded notional first."""
+
+_RELATION: Final = {1: "agent better", 0: "no clear difference", -1: "agent worse"}
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where a back-test comes from: what the report's last section tells."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    """Names and values, for people: data, ranges, fees, seeds, versions."""
+    config: dict[str, Any]
+    """The run's whole configuration."""
+    reproduce: str
+    """Command that makes this report again."""
+
+
+def render(summary: Summary, agent: Backtest, profits: Sequence[tuple[str, Profit]], context: Context) -> str:
+    """The page, as text.
+
+    Args:
+        summary: every number the page states.
+        agent: the agent's tables, for fills and actions.
+        profits: profit series of every policy, the agent's first.
+        context: data and settings.
+    """
+    timezones = {account.timezone for account in agent.accounts}
+    timezone = timezones.pop() if len(timezones) == 1 else "UTC"
+    parts = [
+        _head(summary, context, agent),
+        *_results(summary),
+        page.heading(
+            "Equity and drawdown",
+            "Profit after fees since the start; time without trading is left out of the axis. "
+            "Drag to zoom, double-click to zoom out, click a name to hide its line.",
+        ),
+        page.chart(charts.equity_figure(profits, summary.currency, timezone), "equity"),
+        *_fills(agent),
+        page.heading(
+            "Where the agent's profit comes from",
+            "The move of the mid is what its positions would have earned at mid prices. Slippage is what fills cost "
+            "against the mid at the decision; passive fills that earn the spread count as a gain.",
+        ),
+        page.chart(charts.decomposition_figure(summary.rows[0], summary.currency), "decomposition"),
+        page.heading("What the agent decides", "Share of decisions that took each action, branch by branch."),
+        page.chart(charts.actions_figure(agent), "actions"),
+        *_settings(summary, context),
+    ]
+    return page.page(context.title, parts)
+
+
+def _head(summary: Summary, context: Context, agent: Backtest) -> str:
+    symbols = sorted({account.symbol for account in agent.accounts})
+    shown = ", ".join(symbols[:8]) + (f" and {len(symbols) - 8} more" if len(symbols) > 8 else "")
+    capital = f"{money(summary.capital)} {summary.currency} capital"
+    lines = [
+        f"<h1>{escape(context.title)}</h1>",
+        f'<p class="meta">{escape(f"{shown} · split {summary.split} · {capital}")}</p>',
+        f'<div class="verdict"><p>{escape(typeset(summary.verdict))}</p>',
+        f"<p>{escape(summary.comparison)}</p></div>",
+    ]
+    if summary.collapses:
+        lines.append(f'<div class="collapse"><b>Collapsed policy:</b> {escape("; ".join(summary.collapses))}.</div>')
+    return "\n".join(lines)
+
+
+def _results(summary: Summary) -> list[str]:
+    currency = summary.currency
+    return [
+        page.heading(
+            "Result",
+            "Profit after fees with its 95 % interval; the paired interval says whether the agent's lead over a policy "
+            "could be chance. Each interval stands alone.",
+        ),
+        page.table(
+            [
+                "policy", f"profit, {currency}", "95 % interval", f"agent's lead, {currency}", "95 % interval",
+                "compared", "how",
+            ],
+            [_result_row(row) for row in summary.rows],
+            text=(5, 6),
+        ),
+        page.chart(charts.interval_figure(summary), "intervals"),
+        page.heading(
+            "Cost, risk and activity",
+            f"Sharpe and Sortino ratios are annual, times {summary.clock}: on a short test they swing wildly, so read "
+            "them with P(Sharpe > 0). The hit rate is the share of round trips that ended with a profit.",
+        ),
+        page.table(
+            [
+                "policy", f"gross, {currency}", "fees", "slippage", "turnover", "Sharpe", "Sortino", "P(Sharpe > 0)",
+                "max drawdown", "hit rate", "round trips", "time in market", "fills", "passive",
+            ],
+            [_activity_row(row) for row in summary.rows],
+        ),
+    ]  # fmt: skip
+
+
+def _result_row(row: Row) -> list[str]:
+    own = [row.policy, money(row.metrics.pnl), span(row.interval.low, row.interval.high)]
+    if row.policy == AGENT:
+        return [*own, "", "", "", row.note]
+    lead = row.difference_interval
+    return [*own, money(row.difference), span(lead.low, lead.high), _RELATION[lead.sign], row.note]
+
+
+def _activity_row(row: Row) -> list[str]:
+    metrics = row.metrics
+    return [
+        row.policy,
+        money(metrics.gross),
+        money(metrics.fees),
+        money(metrics.slippage),
+        number(metrics.turnover),
+        number(metrics.sharpe),
+        number(metrics.sortino),
+        percent(metrics.probabilistic_sharpe),
+        f"{money(metrics.drawdown)} ({percent(metrics.drawdown_share)})",
+        percent(metrics.hit_rate),
+        number(metrics.round_trips, 1),
+        percent(metrics.time_in_market),
+        number(metrics.fills, 1),
+        percent(metrics.maker_share),
+    ]
+
+
+def _fills(agent: Backtest) -> list[str]:
+    traded: dict[str, float] = dict(agent.fills.group_by("symbol").agg(pl.col("notional").sum()).iter_rows())
+    symbols = sorted({account.symbol for account in agent.accounts}, key=lambda s: (-traded.get(s, 0.0), s))
+    parts = [
+        page.heading(
+            "Fills over price",
+            "Full markers took liquidity, open ones were filled passively. A fill is drawn at the end of the step it "
+            "happened in.",
+        )
+    ]
+    for place, symbol in enumerate(symbols[:PRICE_CHARTS]):
+        figure, joined = charts.fills_figure(agent, symbol)
+        thinned = f" Markers join up to {joined} fills each; the ledger holds every one." if joined > 1 else ""
+        parts += [f'<p class="note"><b>{escape(symbol)}</b>{thinned}</p>', page.chart(figure, f"fills-{place}")]
+    if len(symbols) > PRICE_CHARTS:
+        parts.append(f'<p class="note">{len(symbols) - PRICE_CHARTS} instruments with less trading are not drawn.</p>')
+    return parts
+
+
+def _settings(summary: Summary, context: Context) -> list[str]:
+    config = json.dumps(context.config, indent=2)
+    return [
+        page.heading("Data and settings"),
+        page.facts(
+            [
+                *context.facts,
+                ("annual factor", str(summary.clock)),
+                (
+                    "intervals",
+                    f"95 %, circular block bootstrap of profit a step, blocks of {summary.rows[0].interval.block} "
+                    "steps for the agent, drawn inside uninterrupted periods",
+                ),
+            ]
+        ),
+        f"<details><summary>whole configuration</summary><pre>{escape(config)}</pre></details>",
+        page.heading("Make this report again"),
+        f"<pre>{escape(context.reproduce)}</pre>",
+    ]
