@@ -1,0 +1,1 @@
+"""Benchmarks: one entry a claim; each writes a CSV of medians and spreads."""
