@@ -53,10 +53,10 @@ class Network(nn.Module):
         """Update measured statistics (RMS of h and of the direction values) from one training batch."""
         self.heads.measure(output.h, output.logits)
 
-    def measurements(self) -> dict[str, Tensor]:
-        """Measured statistics, by name; they follow the parameters into the target network and into checkpoints."""
-        persistent = self.state_dict(keep_vars=True).keys()
-        return {name: buffer for name, buffer in self.named_buffers() if name in persistent}
+    def measurements(self) -> list[Tensor]:
+        """Measured statistics; they follow the parameters into the target network and into checkpoints."""
+        persistent = self.state_dict().keys()
+        return [buffer for name, buffer in self.named_buffers() if name in persistent]
 
     @property
     def atoms(self) -> Float[Tensor, " atoms"]:
