@@ -155,13 +155,13 @@ def test_totals_agree_with_the_record(arenas: dict[str, Arena]) -> None:
 
 
 class Hesitant:
-    """Wants to be long and short by turns, two steps each, with patient orders at the touch."""
+    """Wants to be long and short by turns, with patient orders at the touch."""
 
     step = 0
 
     def __call__(self, observation: Observation) -> torch.Tensor:
         self.step += 1
-        direction = LONG if self.step // 2 % 2 else SHORT
+        direction = LONG if self.step % 2 else SHORT
         return torch.tensor([[direction, 2, JOIN, 0]]).repeat(len(observation["market"]), 1)
 
 
