@@ -171,8 +171,8 @@ def test_an_order_that_outlives_its_account_expires(arenas: dict[str, Arena]) ->
     expired = run.orders.filter(event="expired")
     assert expired.height > 0
     for row in expired.iter_rows(named=True):
-        account = run.decisions.filter(segment=row["segment"])
-        missing = account["target_lots"][-1] - account["position_lots"][-1]
-        assert row["step"] == account.height - 1
-        assert (row["side"], row["quantity_lots"]) == ("buy" if missing > 0 else "sell", abs(missing))
-        assert row["order"] == run.orders.filter(segment=row["segment"])["order"].max()
+        key = {name: row[name] for name in ("segment", "step", "side")}  # its side: the order before it was opposite
+        placed = run.orders.filter(event="replaced", **key)
+        assert row["step"] == run.decisions.filter(segment=row["segment"]).height - 1
+        assert row["quantity_lots"] == placed["quantity_lots"][0] - run.fills.filter(**key)["quantity_lots"].sum()
+        assert (row["order"], row["price"]) == (placed["order"][0], placed["price"][0])
