@@ -70,7 +70,7 @@ class Stack:
     def target(self) -> bool:
         """Whether a function or module on the stack is named after a target network."""
         names = [*self.modules, *(frame.function for frame in self.frames)]
-        return not torch.is_grad_enabled() and any(_TARGET_NAME.search(name) for name in names)
+        return any(_TARGET_NAME.search(name) for name in names)
 
 
 @cache
