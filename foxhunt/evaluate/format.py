@@ -11,7 +11,9 @@ def money(value: float) -> str:
 
 
 def span(low: float, high: float) -> str:
-    """An interval of money."""
+    """An interval of money; in whole units where it is wide."""
+    if max(abs(low), abs(high)) >= 1000:
+        return f"{low:,.0f} to {high:,.0f}"
     return f"{money(low)} to {money(high)}"
 
 
