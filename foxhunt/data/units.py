@@ -46,11 +46,11 @@ def decimal_text(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def infer_step(values: Iterable[float], largest: str = "1000") -> str | None:
+def infer_step(values: Iterable[float], largest: float | None = None) -> str | None:
     """The coarsest step shared by at least 99.9 % of the values, None when no step fits (adjusted prices, say).
 
-    Steps are 1, 2, 2.5 or 5 times a power of ten and binary fractions, up to `largest` and a tenth of the median.
-    Values that a file keeps as float32 are recognised by their noise.
+    Steps are 1, 2, 2.5 or 5 times a power of ten and binary fractions, up to `largest`, by default a tenth of the
+    median: no market has a tick of more. Values that a file keeps as float32 are recognised by their noise.
     """
     sample, weight = np.unique(np.asarray(values, dtype=np.float64), return_counts=True)
     kept = np.isfinite(sample) & (sample > 0)
@@ -58,11 +58,12 @@ def infer_step(values: Iterable[float], largest: str = "1000") -> str | None:
     if not len(sample):
         return None
     median = float(np.median(sample))
+    largest = median / 10 if largest is None else largest
     for precision in (_FLOAT64, _FLOAT32):
         slack = np.maximum(sample * precision, 1e-12)
         for step in _STEPS:
             size = float(step)
-            if size > float(largest) or size > median / 10:
+            if size > largest:
                 continue
             if size < 10 * median * precision:
                 break

@@ -119,7 +119,7 @@ def _instruments(
 
 def _choose_lot(symbol: str, volumes: pl.Series, notes: list[str]) -> str:
     """One unit where volumes are whole, else the finest decimal the volumes are written in."""
-    lot = infer_step(volumes, largest="1") if len(volumes) else "1"
+    lot = infer_step(volumes, largest=1.0) if len(volumes) else "1"
     lot = "0.00000001" if lot is None else lot
     if lot != "1":
         notes.append(f"{symbol}: lot size {lot} inferred from the volumes; --lot-size overrides it")
