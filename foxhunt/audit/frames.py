@@ -3,6 +3,7 @@
 import linecache
 import re
 import sysconfig
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -100,6 +101,13 @@ def first_argument(frame: FrameType) -> Any:
     """The value of a function's first parameter, None without parameters."""
     code = frame.f_code
     return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+
+
+def local_names(frame: FrameType | None, wanted: Frame, holds: Callable[[Any], bool]) -> set[str]:
+    """Names of the local variables, in the frame of a line, whose value passes a test."""
+    while frame is not None and (frame.f_code.co_filename, frame.f_lineno) != (wanted.file, wanted.line):
+        frame = frame.f_back
+    return {name for name, value in frame.f_locals.items() if holds(value)} if frame is not None else set()
 
 
 def walk(frame: FrameType | None, names: dict[int, str]) -> Stack:

@@ -21,6 +21,7 @@ class Site:
     function: str
     operation: str
     fingerprint: str
+    names: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -185,7 +186,7 @@ def _finish(number: int, draft: _Draft) -> Row:
     sites: dict[tuple[str, int], Site] = {}
     for read in draft.reads:
         operation = ", ".join(read.operations)
-        site = make_site(read.frame, operation)
+        site = replace(make_site(read.frame, operation), names=tuple(sorted(read.names)))
         key = (site.file, site.line)
         sites[key] = replace(site, operation=f"{sites[key].operation}, {operation}") if key in sites else site
     hits = tuple(_hit(item) for item in draft.judged)

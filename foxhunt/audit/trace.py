@@ -15,7 +15,7 @@ from foxhunt.audit import hazards, transfer
 from foxhunt.audit.domain import NONNEGATIVE, TOP, Value
 from foxhunt.audit.events import Finding, FunctionCall, Read, Scale, Trace
 from foxhunt.audit.follow import Place
-from foxhunt.audit.frames import Stack, walk
+from foxhunt.audit.frames import Stack, local_names, walk
 from foxhunt.audit.memory import Cell, Member, Memory
 from foxhunt.audit.ranges import Range
 from foxhunt.audit.transfer import Call
@@ -201,6 +201,10 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
             read.operations.append(name)
         if member.kind == "tensor":
             read.kind = "tensor"
+            storage = self.memory.storage
+            read.names |= local_names(
+                sys._getframe(2), stack.top, lambda item: isinstance(item, Tensor) and storage(item).member is member
+            )
             return key
         return ""
 
@@ -250,7 +254,8 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
     def _finding(
         self, rule: str, name: str, stack: Stack, severities: tuple[int, int], sources: set[str], margin: float
     ) -> Finding:
-        key = (rule, stack.top.file, str(stack.top.line), name, stack.module)
+        # Two operations of one name on one line are told apart by what the lenses say of them.
+        key = (rule, stack.top.file, str(stack.top.line), name, stack.module, str(severities))
         finding = self.trace.findings.setdefault(key, Finding(rule, stack, name, margin=margin))
         finding.assume = max(finding.assume, severities[0])
         finding.becomes = max(finding.becomes, severities[1])

@@ -123,7 +123,10 @@ def _scale(scale: Scale) -> Judged | None:
     if not {"assume", "becomes"} <= scale.measured.keys():
         return None
     before, after = _ratio(scale.measured["assume"]), _ratio(scale.measured["becomes"])
-    if not 1 / _RATIO <= before <= _RATIO or 1 / _RATIO <= after <= _RATIO:
+    matched, matches = (1 / _RATIO <= ratio <= _RATIO for ratio in (before, after))
+    # A part that drowns T in a concatenation is worth a look even if it did so before; a small summand is a residual.
+    drowned = scale.operation == "cat" and after < 1 / _RATIO
+    if matches or not (matched or drowned):
         return None
     rule = RULES["scale"]
     evidence = (
