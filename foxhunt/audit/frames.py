@@ -14,6 +14,7 @@ import torch
 
 _TORCH: Final = str(Path(torch.__file__).parent)
 _OWN: Final = str(Path(__file__).parent)
+_ENGINE: Final = str(Path(__file__).with_name("engine.py"))
 _STDLIB: Final = sysconfig.get_paths()["stdlib"]
 _SITE: Final = ("site-packages", "dist-packages")
 _BACKWARD_NAME: Final = re.compile(r"(^|[_.])(backward|bwd|bw|grad|gradient|gradients)($|[_.])")
@@ -40,7 +41,7 @@ class Stack:
 
     `modules` are the named modules, innermost first, `native` says that the autograd engine ran its own derivative,
     `recomputed` that a checkpoint runs a forward pass again, `function` is the custom autograd function whose
-    backward is on the stack.
+    backward is on the stack, `own` that the auditor itself runs the operation.
     """
 
     frames: tuple[Frame, ...]
@@ -49,6 +50,7 @@ class Stack:
     in_backward: bool = False
     recomputed: bool = False
     function: type[torch.autograd.Function] | None = None
+    own: bool = False
 
     @property
     def top(self) -> Frame:
@@ -87,6 +89,8 @@ def _role(code: CodeType) -> str:
     """What a code object means for a stack: user, module call, engine, checkpoint, or nothing."""
     if is_user_file(code.co_filename):
         return "backward" if code.co_name == "backward" else "user"
+    if code.co_filename == _ENGINE:
+        return "audit"
     if code.co_filename.startswith(_TORCH):
         if code.co_name == "_call_impl":
             return "module"
@@ -94,6 +98,8 @@ def _role(code: CodeType) -> str:
             return "engine"
         if code.co_filename.endswith("checkpoint.py") and code.co_name in ("unpack_hook", "recompute_fn", "backward"):
             return "checkpoint"
+        if code.co_name == "forward":
+            return "layer"
     return ""
 
 
@@ -113,8 +119,9 @@ def local_names(frame: FrameType | None, wanted: Frame, holds: Callable[[Any], b
 def walk(frame: FrameType | None, names: dict[int, str]) -> Stack:
     """Read the stack outward from `frame`; `names` names modules by id."""
     frames: list[Frame] = []
+    own = False
     modules: list[str] = []
-    native, in_backward, recomputed, function = False, False, False, None
+    native, in_backward, recomputed, function, layer = False, False, False, None, None
     while frame is not None:
         role = _role(frame.f_code)
         if role in ("user", "backward"):
@@ -127,5 +134,13 @@ def walk(frame: FrameType | None, names: dict[int, str]) -> Stack:
             in_backward, native = True, not frames
         elif role == "checkpoint" and not in_backward:
             recomputed = True
+        elif role == "layer" and layer is None and not in_backward:
+            layer = Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
+        elif role == "audit":
+            own = not frames and layer is None and not native
+            break
         frame = frame.f_back
-    return Stack(tuple(frames), tuple(modules), native and not recomputed, in_backward, recomputed, function)
+    if not frames and layer is not None:
+        # A model made of torch's own modules has no line of the user's; the layer's own is the nearest.
+        frames.append(layer)
+    return Stack(tuple(frames), tuple(modules), native and not recomputed, in_backward, recomputed, function, own)

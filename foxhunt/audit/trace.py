@@ -125,8 +125,9 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
         is_view = not mutated and any(spec.alias_info is not None for spec in func._schema.returns)
         tensors = list(_named_tensors(arguments))
         cells = {id(tensor): self.memory.read(tensor) for _, tensor in tensors}
-        self.trace.operations += 1
-        self.trace.located += bool(stack.frames)
+        if not stack.own:
+            self.trace.operations += 1
+            self.trace.located += bool(stack.frames) or stack.native
         self._note_forward(stack)
         reads = [] if is_view or name in _SHAPE_ONLY else self._reads(name, stack, tensors, mutated)
         # Only operands that the change of range alters carry blame; after them the others are bystanders.
@@ -192,6 +193,8 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
                 read.derivatives.append(name)
             return ""
         key = _key(stack)
+        if stack.own:
+            return ""
         if key not in self.trace.reads:
             self.trace.reads[key] = Read(key, stack, member.kind)
         read = self.trace.reads[key]
