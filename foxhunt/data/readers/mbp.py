@@ -15,7 +15,7 @@ import polars as pl
 from foxhunt.data.aggressor import quote_rule
 from foxhunt.data.frames import SCHEMAS
 from foxhunt.data.imported import Imported, merge
-from foxhunt.data.readers.files import load, number, suffix, table_frame
+from foxhunt.data.readers.files import BINARY, load, number, suffix, table_frame
 from foxhunt.data.readers.maps import MAPS, ColumnMap, Layout, find_map
 from foxhunt.data.readers.options import ImportOptions, choose_tick, round_prices
 from foxhunt.data.schema import Instrument
@@ -23,7 +23,7 @@ from foxhunt.data.units import to_stamps
 from foxhunt.data.validate import Check, Sifted, Source, sift_book, sift_trades
 from foxhunt.errors import DataError
 
-_TABLES: Final = ("csv", "txt", "parquet", "pq", "feather", "arrow", "ipc")
+_TABLES: Final = ("csv", "txt", *BINARY)
 _DATE: Final = re.compile(r"(?<!\d)((?:19|20)\d{2})[-_.]?(\d{2})[-_.]?(\d{2})(?!\d)")
 _INFERRED: Final = "growth of the day's volume between book rows"
 

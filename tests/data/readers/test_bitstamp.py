@@ -164,7 +164,7 @@ def test_the_samples_book_is_the_set_of_living_orders(sample: Imported, market_d
     """Before the first lost deletion (event 35,101) the book is exactly the orders created and not yet deleted."""
     events = pl.read_csv(market_data / "btcusd_l3_20260502" / "orders.csv.gz").head(35_000).filter(pl.col("price") > 0)
     book = sample.frames["book"].filter(pl.col("ts_event") < events["exchange_timestamp"].max() * 1_000_000)
-    for row in book.gather(np.linspace(0, len(book) - 1, 25).astype(int).tolist()).iter_rows(named=True):
+    for row in book[np.linspace(0, len(book) - 1, 25).astype(int).tolist()].iter_rows(named=True):
         past = events.filter(pl.col("exchange_timestamp") * 1_000_000 <= row["ts_event"])
         last = past.group_by("id").agg(pl.col("action", "volume").last(), pl.col("price", "direction").first())
         alive = last.filter((pl.col("action") != "deleted") & (pl.col("volume") > 0))
