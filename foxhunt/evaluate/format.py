@@ -6,7 +6,7 @@ from math import floor, log10
 def money(value: float) -> str:
     """Two decimals and thousands separators; three significant digits where two decimals would say 0.00."""
     if value == 0 or abs(value) >= 0.01:
-        return f"{value:,.2f}"
+        return f"{value + 0.0:,.2f}"  # + 0.0 turns -0.0 into 0.0
     return f"{value:.{2 - floor(log10(abs(value)))}f}"
 
 

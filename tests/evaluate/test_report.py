@@ -125,7 +125,7 @@ def test_too_many_fills_are_joined_without_losing_quantity(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("value", "written"),
-    [(0.0, "0.00"), (-1234.567, "-1,234.57"), (0.00123456, "0.00123"), (-0.0000456, "-0.0000456")],
+    [(0.0, "0.00"), (-0.0, "0.00"), (-1234.567, "-1,234.57"), (0.00123456, "0.00123"), (-0.0000456, "-0.0000456")],
 )
 def test_money_keeps_small_amounts_visible(value: float, written: str) -> None:
     assert money(value) == written
