@@ -35,6 +35,11 @@ class Frame:
         return linecache.getline(self.file, self.line).strip()
 
 
+def _own_name(frame: Frame) -> str:
+    """A function's name with its class, without the functions that it is defined in."""
+    return frame.function.rpartition("<locals>.")[2]
+
+
 @dataclass(frozen=True, slots=True)
 class Stack:
     """The user's frames, innermost first, and what torch was doing in between.
@@ -67,12 +72,12 @@ class Stack:
         """Whether this is backward code: run by autograd, or hand-written and named so."""
         if self.recomputed:
             return False
-        return self.in_backward or any(_BACKWARD_NAME.search(frame.function) for frame in self.frames)
+        return self.in_backward or any(_BACKWARD_NAME.search(_own_name(frame)) for frame in self.frames)
 
     @property
     def target(self) -> bool:
         """Whether a function or module on the stack is named after a target network."""
-        names = [*self.modules, *(frame.function for frame in self.frames)]
+        names = [*self.modules, *(_own_name(frame) for frame in self.frames)]
         return any(_TARGET_NAME.search(name) for name in names)
 
 
