@@ -125,7 +125,7 @@ def _stamps(name: str, frame: pl.DataFrame, layout: Layout, timezone: str) -> pl
 
 def _symbols(name: str, layout: Layout, options: ImportOptions) -> pl.Expr:
     if layout.instrument is not None:
-        return pl.col(layout.instrument).cast(pl.String)
+        return pl.col(layout.instrument).cast(pl.String).fill_null("")
     return pl.lit(options.symbol or Path(name).name.split(".")[0])
 
 
@@ -157,7 +157,7 @@ def _instruments(
     """Every instrument of a table, and the ticks of those whose prices follow none and are to be rounded."""
     instruments: dict[str, Instrument] = {}
     loose: dict[str, str] = {}
-    for (symbol,), rows in raw.group_by(["instrument"], maintain_order=True):
+    for (symbol,), rows in raw.filter(pl.col("instrument") != "").group_by(["instrument"], maintain_order=True):
         tick, follows = defaults.get("tick_size"), True
         if tick is None:
             prices = pl.concat([rows["bid_px_00"], rows["ask_px_00"]]).drop_nulls()

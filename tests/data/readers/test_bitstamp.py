@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from foxhunt.data.imported import Imported
 from foxhunt.data.readers import ImportOptions, detect, read_sources
@@ -127,6 +129,32 @@ def test_bad_events_are_quarantined_with_reasons(tmp_path: Path) -> None:
         (14, "unreadable"),
         (15, "unreadable"),
     ]
+
+
+rows = st.tuples(
+    st.sampled_from(["1", "2", "3", "4", "5", "", "x"]),
+    st.integers(1_000, 1_020),
+    st.sampled_from(["99", "100", "101", "102", "0", "-1", "nan", "100.005", "1e30", ""]),
+    st.sampled_from(["1", "0.5", "0", "-1", "nan", "1e30", ""]),
+    st.sampled_from(["created", "changed", "deleted", "amended", ""]),
+    st.sampled_from(["bid", "ask", "both", ""]),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(rows, min_size=1, max_size=30))
+def test_events_in_are_events_applied_and_events_quarantined(tmp_path: Path, drawn: list[tuple[object, ...]]) -> None:
+    """Whatever a feed sends, each event is applied or in the ledger, and no row of the book is crossed or locked."""
+    first = "9,1000,1000,100,1,created,bid\n"
+    body = "".join(",".join(map(str, (r[0], r[1], r[1], *r[2:]))) + "\n" for r in drawn)
+    (tmp_path / "orders.csv").write_text(HEADER + first + body)
+    result = read_sources([tmp_path / "orders.csv"], ImportOptions(tick_size="0.01"))
+    count = result.counts["events"]["BTC/USD"]
+    assert count.read == 1 + len(drawn) == count.out + len(result.quarantine)
+    assert result.quarantine["row"].n_unique() == len(result.quarantine)
+    book = result.frames["book"]
+    assert not book.select((pl.col("bid_px_00") >= pl.col("ask_px_00")).any()).item()
+    assert book["ts_event"].is_sorted()
 
 
 def test_trades_alone_ask_for_the_events(tmp_path: Path) -> None:

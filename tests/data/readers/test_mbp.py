@@ -8,6 +8,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from foxhunt.data.imported import Imported
 from foxhunt.data.readers import ImportOptions, detect, read_sources
@@ -138,6 +140,46 @@ def test_canonical_names_need_no_map_and_tick_and_lot_can_be_given(tmp_path: Pat
     row = result.frames["book"].row(0, named=True)
     assert (row["instrument"], row["bid_sz_00"], row["ask_sz_00"]) == ("ETH", 1, 6)
     assert result.instruments["ETH"].lot_size == "0.25"
+
+
+def test_a_row_without_symbol_is_unreadable(mapped: tuple[Path, ImportOptions]) -> None:
+    path, options = mapped
+    path.write_text(CSV + "2022.06.01,09:31:00,,8.10,100,8.12,300,T,700,8.1,\n")
+    result = read_sources([path], options)
+    assert result.quarantine.filter(pl.col("instrument") == "").select("row", "reason").rows() == [(8, "unreadable")]
+    assert list(result.instruments) == ["X"]
+    assert (result.counts["book"][""].read, result.counts["book"][""].out) == (1, 0)
+
+
+cells = st.sampled_from(["", "nan", "inf", "x", "-1", "0", "1e30", "80.9", "80.905", "80.91", "100", "2e19"])
+lines = st.tuples(
+    st.sampled_from(["2022.06.01", "1e99", "2900-01-01", ""]),
+    st.sampled_from(["09:30:00", "09:30:03", "10:00:00.5", "25:00:00", ""]),
+    st.sampled_from(["X", "Y", ""]),
+    *[cells] * 4,
+    st.sampled_from(["T", "C", ""]),
+    *[cells] * 2,
+    st.just(""),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(lines, min_size=1, max_size=8))
+def test_whatever_a_table_holds_no_row_is_lost(
+    mapped: tuple[Path, ImportOptions], drawn: list[tuple[str, ...]]
+) -> None:
+    """A good first row keeps the import alive; every other one ends up stored or in the ledger."""
+    path, options = mapped
+    head, _, good, *_ = CSV.splitlines()
+    path.write_text("\n".join([head, good, *(",".join(line) for line in drawn)]) + "\n")
+    result = read_sources([path], options)
+    book, ledger = result.frames["book"], result.quarantine.filter(pl.col("kind") == "book")
+    assert len(book) + len(ledger) == 1 + len(drawn) == sum(c.read for c in result.counts["book"].values())
+    assert ledger["row"].n_unique() == len(ledger)
+    for kind, count in ((k, c) for k, by_symbol in result.counts.items() for c in by_symbol.values()):
+        assert count.read == count.out + sum(count.quarantined.values()), kind
+    assert not book.select((pl.col("bid_px_00") >= pl.col("ask_px_00")).any()).item()
+    assert (book["bid_px_00"].drop_nulls() % 10_000_000 == 0).all()
 
 
 FIVE = "SZ5_20220601_mbp10.parquet"
