@@ -17,7 +17,7 @@ import polars as pl
 from foxhunt.data.book import Action, OrderEvents, build_book
 from foxhunt.data.imported import Imported, merge
 from foxhunt.data.readers.dbn_file import DbnFile, open_dbn, recognises, symbols
-from foxhunt.data.readers.options import ImportOptions
+from foxhunt.data.readers.options import ImportOptions, keep_symbol
 from foxhunt.data.schema import KINDS, PRICE_SCALE, Instrument
 from foxhunt.data.units import decimal_text
 from foxhunt.data.validate import (
@@ -98,15 +98,7 @@ def _frame(file: DbnFile, options: ImportOptions, notes: list[str]) -> pl.DataFr
         symbols(file),
     ).with_row_index("row", offset=1)
     frame = frame.with_columns(pl.col("row").cast(pl.Int64), _stamp(file, frame, options, notes).alias("ts_event"))
-    if options.symbol is None:
-        return frame
-    kept = frame.filter(pl.col("instrument") == options.symbol)
-    if not len(kept):
-        known = ", ".join(frame["instrument"].unique().sort().to_list()[:12])
-        raise DataError(f"{file.path} has no records of {options.symbol!r}; it holds {known}")
-    if len(kept) < len(frame):
-        notes.append(f"{file.path.name}: {len(frame) - len(kept):,} records of other symbols are not read")
-    return kept
+    return frame if options.symbol is None else keep_symbol(str(file.path), frame, options.symbol, notes)
 
 
 def _stamp(file: DbnFile, frame: pl.DataFrame, options: ImportOptions, notes: list[str]) -> pl.Expr:
