@@ -63,6 +63,11 @@ class Stack:
         return self.frames[0] if self.frames else Frame("<unknown>", 0, "<unknown>")
 
     @property
+    def key(self) -> str:
+        """Names the line, and the module it runs for."""
+        return f"{self.top.file}:{self.top.line}:{self.module}"
+
+    @property
     def module(self) -> str:
         """Path of the innermost named module."""
         return self.modules[0] if self.modules else ""
