@@ -46,6 +46,7 @@ class ImportOptions:
     sessions: tuple[str, ...] = ()
     """Hours of continuous trading, local time: 09:30/11:30 13:00/15:00, or 17:00/16:00 over midnight."""
     currency: str | None = None
+    """Currency of prices and fees, such as USD."""
     multiplier: float | None = None
     """Money that one unit of price is worth for one unit of quantity (50 for the ES future)."""
     order_lots: int | None = None
