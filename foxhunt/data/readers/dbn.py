@@ -64,11 +64,10 @@ def read(paths: Sequence[Path], options: ImportOptions) -> Imported:
     notes: list[str] = []
     frames = [_frame(file, options, notes) for file in data]
     definitions = [d for file in files for d in file.definitions]
-    instruments = _instruments(data, frames, definitions, options, notes)
+    instruments = _instruments(frames, definitions, options, notes)
     # Trades of their own make those among book updates and order events a second copy.
-    apart = {
-        s for file, frame in zip(data, frames, strict=True) if file.schema == "trades" for s in frame["instrument"]
-    }
+    trades = [frame["instrument"].unique() for file, frame in zip(data, frames, strict=True) if file.schema == "trades"]
+    apart = {symbol for symbols_of in trades for symbol in symbols_of}
     parts = [_read_file(file, frame, instruments, apart) for file, frame in zip(data, frames, strict=True)]
     if apart and any(file.schema in ("mbo", "mbp-1", "mbp-10") for file in data):
         notes.append(f"trades of {', '.join(sorted(apart))} come from the trades files, not from the book's")
@@ -120,7 +119,6 @@ def _stamp(file: DbnFile, frame: pl.DataFrame, options: ImportOptions, notes: li
 
 
 def _instruments(
-    files: Sequence[DbnFile],
     frames: Sequence[pl.DataFrame],
     definitions: Sequence[Any],
     options: ImportOptions,
