@@ -83,18 +83,20 @@ def _created_prices(events: Table) -> pl.Series:
 
 def _clock(events: Table, options: ImportOptions, notes: list[str]) -> Literal["exchange", "arrival"]:
     """The exchange's stamps when they are there and in order (or asked for), else the time of arrival."""
-    exchange = events.frame["exchange"]
-    if exchange.null_count() == len(exchange):
-        if options.clock == "exchange":
-            raise DataError(f"{events.file} has no exchange stamps; use --clock arrival")
-        return "arrival"
-    if options.clock != "auto":
-        return options.clock
-    if exchange.drop_nulls().is_sorted():
-        delay = np.median((events.frame["arrival"] - exchange).drop_nulls().to_numpy())
+    exchange, arrival = events.frame["exchange"], events.frame["arrival"]
+    known = exchange.null_count() < len(exchange)
+    if options.clock == "exchange" and not known:
+        raise DataError(f"{events.file} has no exchange stamps; use --clock arrival")
+    if options.clock == "exchange":
+        return "exchange"
+    if options.clock == "auto" and known and exchange.drop_nulls().is_sorted():
+        delay = np.median((arrival - exchange).drop_nulls().to_numpy())
         notes.append(f"stamps are the exchange's; the recorder received them {delay:.0f} ms later (median)")
         return "exchange"
-    notes.append("stamps are times of arrival: the exchange's are not in order")
+    if options.clock == "auto" and known:
+        notes.append("stamps are times of arrival: the exchange's are not in order")
+    if late := int((arrival < arrival.cum_max()).sum()):
+        notes.append(f"{late:,} events were written after later ones and count from those (buffered for a snapshot)")
     return "arrival"
 
 

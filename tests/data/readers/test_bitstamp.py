@@ -83,6 +83,10 @@ def test_buffered_messages_count_from_the_snapshot_they_waited_for(tmp_path: Pat
     result = read_sources(write(tmp_path, orders=text), ImportOptions(tick_size="1", clock="arrival"))
     assert [row[0] for row in touches(result)] == [5000 * 10**6]
     assert result.counts["events"]["BTC/USD"].out == 2
+    assert any("1 events were written after later ones" in note for note in result.notes)
+    with pytest.raises(DataError, match="has no exchange stamps; use --clock arrival"):
+        (tmp_path / "day.log").write_text(LOG)
+        read_sources([tmp_path / "day.log"], ImportOptions(clock="exchange"))
 
 
 def test_the_2015_files_count_volume_in_units_of_1e8(tmp_path: Path) -> None:
