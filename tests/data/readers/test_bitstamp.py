@@ -84,8 +84,8 @@ def test_buffered_messages_count_from_the_snapshot_they_waited_for(tmp_path: Pat
     assert [row[0] for row in touches(result)] == [5000 * 10**6]
     assert result.counts["events"]["BTC/USD"].out == 2
     assert any("1 events were written after later ones" in note for note in result.notes)
+    (tmp_path / "day.log").write_text(LOG)
     with pytest.raises(DataError, match="has no exchange stamps; use --clock arrival"):
-        (tmp_path / "day.log").write_text(LOG)
         read_sources([tmp_path / "day.log"], ImportOptions(clock="exchange"))
 
 
