@@ -1,7 +1,7 @@
 """Speed of the trading environment: environment steps a second with a random policy and the full observation.
 
-The market is simulated and seeded, so that anyone measures the same thing. On a GPU the step is timed as it stands and
-replayed from one CUDA graph.
+The market is simulated and seeded, so that anyone measures the same thing. On a GPU the step is timed as it stands,
+replayed from one CUDA graph, and replayed from the graph of the compiled step.
 """
 
 import csv
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from foxhunt import __version__
 from foxhunt.config import MarketConfig, TapeConfig, require
+from foxhunt.market.actions import BRANCHES
 from foxhunt.market.environment import TradingEnvironment
 from foxhunt.market.tape import Tape
 
@@ -26,6 +27,8 @@ COLUMNS: Final = (
     *("levels", "observation", "tape_rows", "device", "threads", "torch", "python", "foxhunt"),
 )
 """Columns of the results file; steps a second count every environment."""
+
+Step = Callable[[Tensor], object]
 
 ACTIONS: Final = 64
 """Different random actions, drawn before the clock starts: the policy is not what is timed."""
@@ -39,7 +42,7 @@ def run(environments: int, steps: int, device: str, out: Path | None = None) -> 
     require(environments >= 1, f"--environments must be at least 1, not {environments}")
     require(steps >= 20, f"--steps must be at least 20, not {steps}")
     tape = simulated_tape().to(device)
-    modes = ("eager", "graph") if tape.device.type == "cuda" else ("eager",)
+    modes = ("eager", "graph", "compile+graph") if tape.device.type == "cuda" else ("eager",)
     rows = [measure(tape, environments, steps, mode) for mode in modes]
     out = out or RESULTS
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +68,9 @@ def measure(tape: Tape, environments: int, steps: int, mode: str) -> dict[str, A
     environment.reset(0)
     generator = torch.Generator(tape.device).manual_seed(0)
     actions = torch.randint(3, (ACTIONS, environments, 4), generator=generator, device=tape.device)
-    step = _captured(environment) if mode == "graph" else environment.step
+    step: Step = torch.compile(environment.step, fullgraph=True) if "compile" in mode else environment.step
+    if "graph" in mode:
+        step = _captured(step, environment.environments)
     seconds = sorted(_times(step, actions, steps))
     p20, median, p80 = (seconds[round(share * (steps - 1))] for share in (0.2, 0.5, 0.8))
     name = torch.cuda.get_device_name(tape.device) if tape.device.type == "cuda" else _processor()
@@ -92,7 +97,7 @@ def measure(tape: Tape, environments: int, steps: int, mode: str) -> dict[str, A
     )
 
 
-def _times(step: Callable[[Tensor], object], actions: Tensor, steps: int) -> list[float]:
+def _times(step: Step, actions: Tensor, steps: int) -> list[float]:
     """Seconds of single vector steps, after a warm-up."""
     for action in actions[:16]:
         step(action)
@@ -106,18 +111,18 @@ def _times(step: Callable[[Tensor], object], actions: Tensor, steps: int) -> lis
     return times
 
 
-def _captured(environment: TradingEnvironment) -> Callable[[Tensor], object]:
+def _captured(step: Step, environments: int) -> Step:
     """The step, replayed from one CUDA graph."""
-    static = torch.ones(environment.environments, len(environment.branches), dtype=torch.int64, device="cuda")
+    static = torch.ones(environments, len(BRANCHES), dtype=torch.int64, device="cuda")
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(3):
-            environment.step(static)
+            step(static)
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        result = environment.step(static)
+        result = step(static)
 
     def replay(action: Tensor) -> object:
         static.copy_(action)

@@ -30,7 +30,7 @@ def money(*values: float) -> Tensor:
 
 
 def test_cost_is_the_average_price_of_what_is_held() -> None:
-    """Buy 10 at 100 and 30 at 104: 4120 for 40. Sell 20: half the cost goes. Sell 50: the rest closes, 30 open short."""
+    """Buy 10 at 100 and 30 at 104: 4120 for 40. Sell 20: half the cost goes. Sell 50: 20 close, 30 open short."""
     account = Account(lots(0), money(10_000), money(0))
     trail = []
     for signed, tick, fee in ((10, 100, 1.0), (30, 104, 1.0), (-20, 110, 2.0), (-50, 90, 0.5)):
