@@ -17,7 +17,7 @@ _OWN: Final = str(Path(__file__).parent)
 _ENGINE: Final = str(Path(__file__).with_name("engine.py"))
 _STDLIB: Final = sysconfig.get_paths()["stdlib"]
 _SITE: Final = ("site-packages", "dist-packages")
-_BACKWARD_NAME: Final = re.compile(r"(^|[_.])(backward|bwd|bw|grad|gradient|gradients)($|[_.])")
+_BACKWARD_NAME: Final = re.compile(r"(^|[_.])(backward|bwd|bw)($|[_.])")
 _TARGET_NAME: Final = re.compile(r"(^|[_.])(target|tg|tgt)($|[_.])")
 
 

@@ -19,6 +19,7 @@ from foxhunt.audit.memory import Cell, Member, Memory
 from foxhunt.audit.operation import SHAPE_ONLY, Operation, describe, python_body
 from foxhunt.audit.ranges import Range
 from foxhunt.audit.transfer import Call
+from foxhunt.audit.transforms import outside_transforms, unwrapped
 from foxhunt.audit.watch import COMPARISONS, SAMPLERS, Suspects, Watch, root_mean_square
 
 _COPIES: Final = frozenset({"clone", "copy", "index_put", "_to_copy", "contiguous", "slice_scatter"})
@@ -48,12 +49,19 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
 
     def notice(self, tensor: Tensor, place: Place) -> None:
         """Called when a place holds a tensor: it is T from now on."""
+        with outside_transforms():
+            self._notice(unwrapped(tensor), place)
+
+    def _notice(self, tensor: Tensor, place: Place) -> None:
         storage = self.memory.storage(tensor)
-        if storage.member is not None or not (tensor.is_floating_point() or tensor.is_complex()):
+        if storage.member is not None and place.primary and not storage.member.primary:
+            # Another place found it first, but this is the one whose producer changes.
+            self.trace.members.remove(storage.member)
+        elif storage.member is not None or not (tensor.is_floating_point() or tensor.is_complex()):
             return
         cell = self.memory.read(tensor)
         derived = bool(cell.sources)
-        stack = storage.maker or walk(sys._getframe(1), self.module_names)
+        stack = storage.maker or walk(sys._getframe(2), self.module_names)
         frame = next((item for item in stack.frames if place.holds(item)), stack.top)
         # A module of torch's own making (nn.Sequential) has no line of its own: its operations tell programs apart.
         operation = storage.operation if stack.module and frame is stack.top else ""
@@ -86,11 +94,20 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
 
     def called(self, function: type[torch.autograd.Function], arguments: tuple[Any, ...]) -> None:
         """Called at each call of a custom autograd function."""
+        arguments = tuple(unwrapped(item) if isinstance(item, Tensor) else item for item in arguments)
+        with outside_transforms():
+            self._called(function, arguments)
+
+    def _called(self, function: type[torch.autograd.Function], arguments: tuple[Any, ...]) -> None:
         reads = tuple(i for i, item in enumerate(arguments) if isinstance(item, Tensor) and self._member(item))
         known = self.trace.functions.get(function)
         if known is None or len(reads) > len(known.reads):
             copied = tuple(item.detach().clone() if isinstance(item, Tensor) else item for item in arguments)
             self.trace.functions[function] = FunctionCall(function, copied, reads)
+
+    def _holds(self, item: object, member: Member) -> bool:
+        known = self.memory.find(unwrapped(item)) if isinstance(item, Tensor) else None
+        return known is not None and known.member is member
 
     def _member(self, tensor: Tensor) -> Member | None:
         return self.memory.storage(tensor).member
@@ -170,15 +187,13 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
             read.operations.append(name)
         if member.kind == "tensor":
             read.kind = "tensor"
-            storage = self.memory.storage
-            read.names |= local_names(
-                sys._getframe(2), stack.top, lambda item: isinstance(item, Tensor) and storage(item).member is member
-            )
+            read.names |= local_names(sys._getframe(2), stack.top, lambda item: self._holds(item, member))
             return key
         return ""
 
     def escape(self, name: str, tensor: Tensor) -> None:
         """T leaves for code that cannot be followed."""
+        tensor = unwrapped(tensor)
         member = self._member(tensor)
         if member is None or member.kind != "tensor":
             return

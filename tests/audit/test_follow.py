@@ -227,3 +227,16 @@ def test_a_raw_kernel_launch_needs_verification(monkeypatch: pytest.MonkeyPatch)
     (row,) = run(step).rows
     assert (row.verdict, row.operation) == (CHECK, "triton kernel kernel")
     assert JITFunction.run is original
+
+
+def test_a_functional_gradient_is_followed_through_its_wrappers() -> None:
+    def loss(weight: Tensor, x: Tensor) -> Tensor:
+        h = torch.relu(x @ weight)
+        product = (h @ weight.t()).sum()
+        return (h + 1e-3).log().sum() + product
+
+    def step(x: Tensor) -> None:
+        torch.func.grad(loss)(WEIGHT.detach(), x)
+
+    report = run(step, "loss:h")
+    assert [(row.operation, row.verdict) for row in report.rows] == [("mm; backward: mm", SAFE), ("add", UNSAFE)]
