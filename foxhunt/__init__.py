@@ -5,7 +5,17 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_LAZY: dict[str, str] = {}
+_LAZY: dict[str, str] = {
+    "Agent": "foxhunt.rl.agent",
+    "Learner": "foxhunt.rl.learner",
+    "Network": "foxhunt.nn.network",
+    "PRESETS": "foxhunt.presets",
+    "Replay": "foxhunt.rl.replay",
+    "TrainConfig": "foxhunt.config",
+    "Trainer": "foxhunt.rl.trainer",
+    "load_agent": "foxhunt.rl.agent",
+}
+"""Public name -> module, imported when asked for."""
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ import math
 from typing import Final, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 CONTEXT: Final = {"magnitude": "direction", "order": "ofi3", "urgency": "ofi3"}
@@ -55,18 +55,38 @@ class RmsMatch(nn.Module):
         self.mean_square.lerp_(torch.stack([h.square().mean(), scaled_values.square().mean()]), weight)
 
 
+class Siblings(nn.Module):
+    """Branches whose advantages come from one batched product: logits = V + A - mean over real actions of A."""
+
+    mask: Tensor
+
+    def __init__(self, members: list[int], hidden: int, exists: Bool[Tensor, "branches actions"], atoms: int) -> None:
+        super().__init__()
+        self.members = members
+        self.shape = (exists.shape[1], atoms)
+        self.advantage = PackedLinear(len(members), hidden, math.prod(self.shape))
+        self.register_buffer("mask", exists[members, :, None].float(), persistent=False)
+
+    def forward(
+        self, hidden: list[Float[Tensor, "batch hidden"]], value: Float[Tensor, "batch atoms"]
+    ) -> dict[int, Float[Tensor, "batch actions atoms"]]:
+        """Logits of the members by index, from the hidden features of all branches."""
+        packed = torch.stack([hidden[i] for i in self.members], dim=1).relu()
+        advantage = self.advantage(packed).reshape(len(value), len(self.members), *self.shape)
+        mean = (advantage * self.mask).sum(2, keepdim=True) / self.mask.sum(1, keepdim=True)
+        logits = value[:, None, None] + advantage - mean
+        return dict(zip(self.members, logits.unbind(1), strict=True))
+
+
 class BranchHeads(nn.Module):
     """Branching dueling C51 (Tavakoli et al. 2018; Bellemare et al. 2017).
 
-    Value ReLU(W_v1 h + b) -> atoms; a branch ReLU(W_b [h; x_b] + b) -> advantages [actions, atoms];
-    logits = V + A_b - mean over actions of A_b. W_b [h; x_b] is computed as W_h h + W_x x_b, with the h half of all
-    branches and of the value in one product.
+    Value ReLU(W_v1 h + b) -> atoms; a branch ReLU(W_b [h; x_b] + b) -> advantages [actions, atoms]. W_b [h; x_b] is
+    computed as W_h h + W_x x_b, with the h half of all branches and of the value in one product.
     """
 
     atoms: Tensor
     exists: Tensor
-    leader_mask: Tensor
-    follower_mask: Tensor
 
     def __init__(
         self,
@@ -77,30 +97,28 @@ class BranchHeads(nn.Module):
         atoms: Float[Tensor, " atoms"],
     ) -> None:
         super().__init__()
-        names = [name for name, _ in branches]
-        actions = torch.tensor([count for _, count in branches])
-        self.shape = (int(actions.max()), len(atoms))
+        self.names = [name for name, _ in branches]
+        self.counts = [count for _, count in branches]
         self.delta_z = float((atoms[-1] - atoms[0]) / (len(atoms) - 1))
+        exists = torch.arange(max(self.counts)) < torch.tensor(self.counts)[:, None]
         self.register_buffer("atoms", atoms, persistent=False)
-        self.register_buffer("exists", torch.arange(self.shape[0]) < actions[:, None], persistent=False)
-        self.source_of = {i: CONTEXT[n] for i, n in enumerate(names) if CONTEXT.get(n) in {*widths, *names}}
-        self.followers = [i for i, source in self.source_of.items() if source in names]
-        self.leaders = [i for i in range(len(names)) if i not in self.followers]
-        self.names, self.actions = names, actions.tolist()
-        mask = self.exists[..., None].float()
-        self.register_buffer("leader_mask", mask[self.leaders], persistent=False)
-        self.register_buffer("follower_mask", mask[self.followers], persistent=False)
+        self.register_buffer("exists", exists, persistent=False)
+        sources = {i: CONTEXT[name] for i, name in enumerate(self.names) if name in CONTEXT}
+        self.part_readers = [(i, part) for i, part in sources.items() if part in widths]
+        self.value_readers = [(i, self.names.index(name)) for i, name in sources.items() if name in self.names]
+        followers = [i for i, _ in self.value_readers]
+        leaders = [i for i in range(len(self.names)) if i not in followers]
 
-        self.inner = nn.Linear(inputs, (1 + len(names)) * hidden)
+        self.inner = nn.Linear(inputs, (1 + len(self.names)) * hidden)
         self.value = nn.Linear(hidden, len(atoms))
-        self.lead = PackedLinear(len(self.leaders), hidden, math.prod(self.shape))
-        self.context = nn.ModuleDict()
-        for i, source in self.source_of.items():
-            width = widths[source] if source in widths else self.actions[names.index(source)]
-            self.context[names[i]] = nn.Linear(width, hidden, bias=False)
-        if self.followers:
-            self.follow = PackedLinear(len(self.followers), hidden, math.prod(self.shape))
-            self.match = nn.ModuleDict({names[i]: RmsMatch() for i in self.followers})
+        context_widths = {i: widths[part] for i, part in self.part_readers}
+        context_widths |= {i: self.counts[source] for i, source in self.value_readers}
+        self.context = nn.ModuleDict(
+            {self.names[i]: nn.Linear(width, hidden, bias=False) for i, width in context_widths.items()}
+        )
+        self.match = nn.ModuleDict({self.names[i]: RmsMatch() for i in followers})
+        self.leaders = Siblings(leaders, hidden, exists, len(atoms))
+        self.followers = Siblings(followers, hidden, exists, len(atoms)) if followers else None
 
     def forward(
         self, h: Float[Tensor, "batch inputs"], observation: dict[str, Tensor]
@@ -108,38 +126,24 @@ class BranchHeads(nn.Module):
         """Logits, padded to the largest branch; `exists` tells which actions are real."""
         value_hidden, *hidden = self.inner(h).unflatten(-1, (1 + len(self.names), -1)).unbind(1)
         value = self.value(value_hidden.relu())
-        for i in self.leaders:
-            if i in self.source_of:
-                hidden[i] = hidden[i] + self.context[self.names[i]](observation[self.source_of[i]])
-        lead = self._dueling(self.lead(self._pack(hidden, self.leaders)), value, self.leader_mask)
-        logits = dict(zip(self.leaders, lead, strict=True))
+        for i, part in self.part_readers:
+            hidden[i] = hidden[i] + self.context[self.names[i]](observation[part])
+        logits = self.leaders(hidden, value)
         if self.followers:
-            for i in self.followers:
-                # Values inform the follower; its loss must not bend what they mean, so no gradient returns here.
-                source = logits[self.names.index(self.source_of[i])]
-                matched = self.match[self.names[i]](self.scaled_values(i, source.detach()))
+            for i, source in self.value_readers:
+                # Values inform the reader; its loss must not bend what they mean, so no gradient returns here.
+                matched = self.match[self.names[i]](self.scaled_values(logits[source].detach(), source))
                 hidden[i] = hidden[i] + self.context[self.names[i]](matched)
-            follow = self._dueling(self.follow(self._pack(hidden, self.followers)), value, self.follower_mask)
-            logits |= zip(self.followers, follow, strict=True)
+            logits |= self.followers(hidden, value)
         return torch.stack([logits[i] for i in range(len(self.names))], dim=1)
 
-    def scaled_values(self, follower: int, logits: Float[Tensor, "batch actions atoms"]) -> Float[Tensor, "batch real"]:
-        """Values / delta_z of the branch that a follower reads, real actions only."""
-        count = self.actions[self.names.index(self.source_of[follower])]
-        return logits[:, :count].softmax(-1) @ (self.atoms / self.delta_z)
+    def scaled_values(self, logits: Float[Tensor, "batch actions atoms"], branch: int) -> Float[Tensor, "batch real"]:
+        """Values / delta_z of the real actions of a branch, from its logits."""
+        return logits[:, : self.counts[branch]].softmax(-1) @ (self.atoms / self.delta_z)
 
     @torch.no_grad()
     def measure(self, h: Float[Tensor, "batch inputs"], logits: Float[Tensor, "batch branches actions atoms"]) -> None:
         """Update the measured RMS from one training batch; nothing to do when no branch reads another's values."""
-        for i in self.followers:
+        for i, source in self.value_readers:
             match = cast(RmsMatch, self.match[self.names[i]])
-            match.measure(h, self.scaled_values(i, logits[:, self.names.index(self.source_of[i])]))
-
-    @staticmethod
-    def _pack(hidden: list[Tensor], members: list[int]) -> Tensor:
-        return torch.stack([hidden[i] for i in members], dim=1).relu()
-
-    def _dueling(self, packed: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
-        advantage = packed.reshape(*packed.shape[:2], *self.shape)
-        mean = (advantage * mask).sum(2, keepdim=True) / mask.sum(1, keepdim=True)
-        return (value[:, None, None] + advantage - mean).unbind(1)
+            match.measure(h, self.scaled_values(logits[:, source], source))
