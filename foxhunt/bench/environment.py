@@ -139,8 +139,9 @@ def _wait(device: torch.device) -> None:
 
 
 def _processor() -> str:
-    """The processor's name, which Linux keeps in /proc, and the number of cores."""
+    """The processor's name, which Linux keeps in /proc, and the number of cores that this process may use."""
     info = Path("/proc/cpuinfo")
     names = [line for line in info.read_text().splitlines() if line.startswith("model name")] if info.is_file() else []
     name = names[0].split(":", 1)[1].strip() if names else platform.processor() or platform.machine()
-    return f"{name}, {os.cpu_count()} cores"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} cores"
