@@ -124,8 +124,9 @@ class BranchHeads(nn.Module):
         self, h: Float[Tensor, "batch inputs"], observation: dict[str, Tensor]
     ) -> Float[Tensor, "batch branches actions atoms"]:
         """Logits, padded to the largest branch; `exists` tells which actions are real."""
-        value_hidden, *hidden = self.inner(h).unflatten(-1, (1 + len(self.names), -1)).unbind(1)
-        value = self.value(value_hidden.relu())
+        inner = self.inner(h).unflatten(-1, (1 + len(self.names), -1))
+        value = self.value(inner[:, 0].relu())
+        hidden = list(inner[:, 1:].unbind(1))
         for i, part in self.part_readers:
             hidden[i] = hidden[i] + self.context[self.names[i]](observation[part])
         logits = self.leaders(hidden, value)
