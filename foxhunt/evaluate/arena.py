@@ -88,10 +88,11 @@ def side_by_side(entries: Sequence[Entry], segments: int) -> Policy:
 
 
 def sweep(environment: TradingEnvironment, policy: Policy) -> Iterator[StepEvents]:
-    """Play every segment to its end; yields what each step did."""
+    """Play every segment to its end, as many steps as the longest has; yields what each step did."""
+    segments = environment.tape.segments
     with torch.no_grad():
         observation = environment.reset(0)
-        while not bool(environment.finished.all()):
+        for _ in range(int((segments[:, 1] - segments[:, 0]).max()) - 1):
             observation = environment.step(policy(observation)).observation
             assert environment.events is not None
             yield environment.events

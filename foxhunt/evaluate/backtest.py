@@ -3,7 +3,8 @@
 import json
 import platform
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isinf
 from pathlib import Path
@@ -90,7 +91,8 @@ def backtest_run(
     agent = load_agent(run, checkpoint, device)
     arenas = load_arenas(agent, run, Path(data) if data else agent.config.data, device)
     one_currency(arenas[split].tape.instruments)
-    contenders = contend(agent, arenas, split, f"{checkpoint} checkpoint of step {agent.step:,}", seeds, progress)
+    with _one_thread():
+        contenders = contend(agent, arenas, split, f"{checkpoint} checkpoint of step {agent.step:,}", seeds, progress)
     progress("measuring")
     first = contenders[0].runs[0]
     summary = summarise(contenders, split, clock(arenas[split].tape.instruments, first.decisions))
@@ -178,6 +180,17 @@ def _rule_note(rule: baselines.FittedRule, split: Split) -> str:
         f"full long or short when scaled imbalance reaches {number(rule.threshold)}, by {ACTIONS['order'][rule.order]} "
         f"orders; fitted on {split} (profit there {money(rule.profit)})"
     )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread for the small tensors of a sweep: on a busy machine two wait for each other far longer than they work."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _check_device(device: str) -> None:

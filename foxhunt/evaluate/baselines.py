@@ -18,7 +18,7 @@ FULL: Final = 2
 
 TOLERANCE: Final = 0.05
 """How far the turnover of random trading may be from the agent's, as a share of it."""
-CANDIDATES: Final = 24
+CANDIDATES: Final = 16
 """Switching chances, or thresholds, tried side by side in one sweep."""
 
 
@@ -98,8 +98,8 @@ def match_turnover(arena: Arena, agent: Backtest, seeds: int) -> Matched:
         ratios = totals.traded.view(CANDIDATES, seeds).mean(1).numpy() / traded
         best = int(np.abs(ratios - 1).argmin())
         chosen = float(chances[best]), float(ratios[best])
-        around = chances[max(0, best - 1)], chances[min(CANDIDATES - 1, best + 1)]
-        chances = np.linspace(*around, CANDIDATES)
+        other = min(best + 1, CANDIDATES - 1) if ratios[best] < 1 else max(best - 1, 0)
+        chances = np.linspace(chances[best], chances[other], CANDIDATES)
     return Matched(_random(arena, np.array(chosen[:1]), styles, seeds), *chosen)
 
 
