@@ -81,7 +81,7 @@ class Collector:
         nothing = torch.zeros_like(self.ended)
         action = torch.zeros_like(replay.action[0])
         replay.add(self.observation, action, nothing.float(), nothing, nothing, ignored=torch.ones_like(self.ended))
-        self.observation = self.environment.reset()
+        self.observation = self.environment.reset(int(self.steps))
         self.ended, self.running_return = nothing, torch.zeros_like(self.running_return)
 
     def take_statistics(self) -> tuple[float, int]:
