@@ -118,11 +118,48 @@ class NetworkConfig:
     """Lowest atom, in reward units."""
     v_max: float = 10.0
     """Highest atom, in reward units."""
+    gated_branches: bool = False
+    """Variable-selection bottleneck, gated linear unit and spline gate in every branch; else a plain ReLU layer."""
+    internal_state: bool = False
+    """Gate the features, and route the scan, by the twelve measured slots of the internal state vector."""
+    temporal: bool = False
+    """Enrich h by a selective scan over its history."""
+    history: int = 32
+    """Steps the scan sees, the present included."""
+    attention_heads: int = 0
+    """Heads of the feature attention; 0 leaves it out."""
+    quantiles: int = 0
+    """Quantile samples of the implicit quantile head; 0 leaves it out."""
+    ensemble: int = 0
+    """Members of the value ensemble; 0 leaves it out."""
+    coordination: bool = False
+    """Act on values coordinated across branches by attention over them."""
+    confidence: bool = False
+    """Forecast the relative size of the TD error."""
+    risk_budget: bool = False
+    """Forecast the share of the cap worth risking; needs confidence."""
+    selectivity: bool = False
+    """Forecast whether a trade pays for its costs."""
+    trade_plan: bool = False
+    """Forecast profit target, stop and horizon."""
+    plan_horizon: int = 20
+    """Steps after a decision over which a trade's outcome is judged."""
+    dropout: float = 0.0
+    """Largest regime-aware dropout rate; applied in full where the regime is least stable."""
 
     def __post_init__(self) -> None:
         require(min(self.hidden1, self.hidden2, self.head_hidden) >= 1, "network sizes must be at least 1")
         require(self.atoms >= 2, "network.atoms must be at least 2")
         require(self.v_min < self.v_max, "network.v_min must be below network.v_max")
+        require(self.history >= 2, "network.history must be at least 2")
+        require(self.plan_horizon >= 1, "network.plan_horizon must be at least 1")
+        require(0 <= self.dropout < 1, "network.dropout must be in [0, 1)")
+        require(min(self.attention_heads, self.quantiles, self.ensemble) >= 0, "network counts must not be negative")
+        if self.attention_heads:
+            require(self.hidden2 % self.attention_heads == 0, "network.attention_heads must divide network.hidden2")
+        require(not self.risk_budget or self.confidence, "network.risk_budget needs network.confidence")
+        require(self.ensemble != 1, "network.ensemble needs at least 2 members")
+        require(not self.temporal or self.hidden2 % 4 == 0, "network.temporal needs a multiple of 4 as network.hidden2")
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,14 @@
 """Dueling categorical heads, one a branch, over a shared trunk output h."""
 
 import math
-from typing import Final, cast
+from typing import Final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import glu
+
+from foxhunt.nn.gates import SplineGate, VariableSelection
 
 CONTEXT: Final = {"magnitude": "direction", "order": "ofi3", "urgency": "ofi3"}
 """What a branch reads beside h: the values of another branch, or a part of the observation. Branches of other names
@@ -26,41 +29,64 @@ class PackedLinear(nn.Module):
         return torch.baddbmm(self.bias[:, None], x.transpose(0, 1), self.weight.transpose(1, 2)).transpose(0, 1)
 
 
-class RmsMatch(nn.Module):
-    """Brings a branch's values, in units of delta_z, to the RMS of h, both measured: no tuned constant.
+class PlainStem(nn.Module):
+    """First layer of the value head and of every branch in one product, ReLU after it."""
 
-    The two mean squares are exponential moving averages (a plain mean over the first 1/rate measurements, so that
-    the start is unbiased), kept in buffers and therefore in checkpoints. They move only in `measure`.
+    def __init__(self, inputs: int, hidden: int, branches: int, groups: list[int]) -> None:
+        super().__init__()
+        self.branches, self.units = branches, hidden
+        self.linear = nn.Linear(inputs, (1 + branches) * hidden)
+        self.activations = nn.ModuleList(nn.ReLU() for _ in groups)
+
+    def forward(
+        self, h: Float[Tensor, "batch inputs"]
+    ) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, "batch branches units"]]:
+        """What enters the activations of the value head and of the branches."""
+        joint: Tensor = self.linear(h).view(len(h), 1 + self.branches, -1)
+        return joint[:, 0], joint[:, 1:]
+
+
+class GatedActivation(nn.Module):
+    """Gated linear unit, then a spline gate for each of its outputs: [batch, members, 2 hidden] -> [..., hidden].
+
+    The spline sees what the layer made of h, never h itself.
     """
 
-    mean_square: Tensor
-    measurements: Tensor
-
-    def __init__(self, rate: float = 0.01) -> None:
+    def __init__(self, members: int, hidden: int) -> None:
         super().__init__()
-        self.rate = rate
-        self.register_buffer("mean_square", torch.ones(2))
-        self.register_buffer("measurements", torch.zeros(()))
+        self.spline = SplineGate(members * hidden)
 
-    def forward(self, scaled_values: Float[Tensor, "batch actions"]) -> Float[Tensor, "batch actions"]:
-        """Values / delta_z -> the same with the RMS of h."""
-        square_h, square_values = self.mean_square.unbind()
-        return scaled_values * (square_h / square_values.clamp(min=1e-12)).sqrt()
+    def forward(self, x: Float[Tensor, "batch members units"]) -> Float[Tensor, "batch members hidden"]:
+        """Activate the members of one group."""
+        linear = glu(x, dim=-1)
+        gated: Tensor = self.spline(linear.flatten(1))
+        return gated.view_as(linear)
 
-    @torch.no_grad()
-    def measure(self, h: Float[Tensor, "batch hidden"], scaled_values: Float[Tensor, "batch actions"]) -> None:
-        """Take one batch into the averages; no host sync."""
-        self.measurements.add_(1)
-        weight = (1 / self.measurements).clamp(min=self.rate)
-        self.mean_square.lerp_(torch.stack([h.square().mean(), scaled_values.square().mean()]), weight)
+
+class GatedStem(nn.Module):
+    """First layers with their gates: every branch selects its own view of h and has a gated linear unit."""
+
+    def __init__(self, inputs: int, hidden: int, branches: int, groups: list[int]) -> None:
+        super().__init__()
+        self.units = 2 * hidden
+        self.value = nn.Linear(inputs, hidden)
+        self.select = VariableSelection(branches, inputs, max(1, inputs // 8))
+        self.linear = PackedLinear(branches, inputs, 2 * hidden)
+        self.activations = nn.ModuleList(GatedActivation(members, hidden) for members in groups)
+
+    def forward(
+        self, h: Float[Tensor, "batch inputs"]
+    ) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, "batch branches units"]]:
+        """What enters the activations of the value head and of the branches."""
+        return self.value(h), self.linear(self.select(h))
 
 
 class BranchHeads(nn.Module):
     """Branching dueling C51 (Tavakoli et al. 2018; Bellemare et al. 2017).
 
-    Value ReLU(W_v1 h + b) -> atoms; a branch ReLU(W_b [h; x_b] + b) -> advantages [actions, atoms];
+    Value ReLU(W_v1 h + b) -> atoms; a branch act(W_b [h; x_b] + b) -> advantages [actions, atoms];
     logits = V + A_b - mean over actions of A_b. W_b [h; x_b] is computed as W_h h + W_x x_b, with the h half of all
-    branches and of the value in one product.
+    branches in one product. The activation is ReLU, or with `gated` a gated linear unit and a spline gate.
     """
 
     atoms: Tensor
@@ -75,6 +101,7 @@ class BranchHeads(nn.Module):
         branches: tuple[tuple[str, int], ...],
         widths: dict[str, int],
         atoms: Float[Tensor, " atoms"],
+        gated: bool = False,
     ) -> None:
         super().__init__()
         names = [name for name, _ in branches]
@@ -91,35 +118,40 @@ class BranchHeads(nn.Module):
         self.register_buffer("leader_share", share[self.leaders], persistent=False)
         self.register_buffer("follower_share", share[self.followers], persistent=False)
 
-        self.inner = nn.Linear(inputs, (1 + len(names)) * hidden)
+        groups = [len(group) for group in (self.leaders, self.followers) if group]
+        self.stem = (GatedStem if gated else PlainStem)(inputs, hidden, len(names), groups)
         self.value = nn.Linear(hidden, len(atoms))
         self.lead = PackedLinear(len(self.leaders), hidden, math.prod(self.shape))
         self.context = nn.ModuleDict()
         for i, source in self.source_of.items():
             width = widths[source] if source in widths else self.actions[names.index(source)]
-            self.context[names[i]] = nn.Linear(width, hidden, bias=False)
+            self.context[names[i]] = nn.Linear(width, self.stem.units, bias=False)
         if self.followers:
             self.follow = PackedLinear(len(self.followers), hidden, math.prod(self.shape))
-            self.match = nn.ModuleDict({names[i]: RmsMatch() for i in self.followers})
 
     def forward(
-        self, h: Float[Tensor, "batch inputs"], observation: dict[str, Tensor]
+        self, h: Float[Tensor, "batch inputs"], observation: dict[str, Tensor], match: Float[Tensor, ""]
     ) -> Float[Tensor, "batch branches actions atoms"]:
-        """Logits, padded to the largest branch; `exists` tells which actions are real."""
-        value_hidden, *hidden = self.inner(h).unflatten(-1, (1 + len(self.names), -1)).unbind(1)
+        """Logits, padded to the largest branch; `exists` tells which actions are real.
+
+        `match` is the measured RMS of h over that of the values a branch reads, so that the two parts of its input
+        [h; values / delta_z * match] have the same RMS.
+        """
+        value_hidden, branches_hidden = self.stem(h)
+        hidden = list(branches_hidden.unbind(1))
         value = self.value(value_hidden.relu())
         for i in self.leaders:
             if i in self.source_of:
                 hidden[i] = hidden[i] + self.context[self.names[i]](observation[self.source_of[i]])
-        lead = self._dueling(self.lead(self._pack(hidden, self.leaders)), value, self.leader_share)
+        lead = self._dueling(self.lead(self._activate(hidden, 0, self.leaders)), value, self.leader_share)
         logits = dict(zip(self.leaders, lead, strict=True))
         if self.followers:
             for i in self.followers:
                 # Values inform the follower; its loss must not bend what they mean, so no gradient returns here.
                 source = logits[self.names.index(self.source_of[i])]
-                matched = self.match[self.names[i]](self.scaled_values(i, source.detach()))
+                matched = self.scaled_values(i, source.detach()) * match
                 hidden[i] = hidden[i] + self.context[self.names[i]](matched)
-            follow = self._dueling(self.follow(self._pack(hidden, self.followers)), value, self.follower_share)
+            follow = self._dueling(self.follow(self._activate(hidden, 1, self.followers)), value, self.follower_share)
             logits |= zip(self.followers, follow, strict=True)
         return torch.stack([logits[i] for i in range(len(self.names))], dim=1)
 
@@ -128,16 +160,16 @@ class BranchHeads(nn.Module):
         count = self.actions[self.names.index(self.source_of[follower])]
         return logits[:, :count].softmax(-1) @ (self.atoms / self.delta_z)
 
-    @torch.no_grad()
-    def measure(self, h: Float[Tensor, "batch inputs"], logits: Float[Tensor, "batch branches actions atoms"]) -> None:
-        """Update the measured RMS from one training batch; nothing to do when no branch reads another's values."""
-        for i in self.followers:
-            match = cast(RmsMatch, self.match[self.names[i]])
-            match.measure(h, self.scaled_values(i, logits[:, self.names.index(self.source_of[i])]))
+    def value_rms(self, logits: Float[Tensor, "batch branches actions atoms"]) -> Float[Tensor, ""] | None:
+        """RMS of the values that followers read, in units of delta_z; None where no branch reads another's."""
+        if not self.followers:
+            return None
+        read = [self.scaled_values(i, logits[:, self.names.index(self.source_of[i])]) for i in self.followers]
+        return torch.cat(read, dim=1).square().mean().sqrt()
 
-    @staticmethod
-    def _pack(hidden: list[Tensor], members: list[int]) -> Tensor:
-        return torch.stack([hidden[i] for i in members], dim=1).relu()
+    def _activate(self, hidden: list[Tensor], group: int, members: list[int]) -> Tensor:
+        activated: Tensor = self.stem.activations[group](torch.stack([hidden[i] for i in members], dim=1))
+        return activated
 
     def _dueling(self, packed: Tensor, value: Tensor, share: Tensor) -> tuple[Tensor, ...]:
         advantage = packed.reshape(*packed.shape[:2], *self.shape)

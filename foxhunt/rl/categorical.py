@@ -25,7 +25,8 @@ def project(
     index = torch.arange(len(atoms), dtype=atoms.dtype, device=atoms.device)
     offset = (r_t + (discount_t - 1) * atoms[0]) * last / (atoms[-1] - atoms[0])
     place = (offset[:, None] + discount_t[:, None] * index).clamp(0, last)
-    weight = (1 - (place[:, None, :] - index[:, None]).abs()).clamp(min=0)
+    distance = (place[:, None, :] - index[:, None]).abs_()  # in place from here on: [batch, atoms, atoms] is large
+    weight = distance.neg_().add_(1).clamp_(min=0)
     return (weight @ probabilities[..., None]).squeeze(-1)
 
 

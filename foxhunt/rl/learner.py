@@ -10,7 +10,7 @@ from torch import Tensor
 from foxhunt.config import LearnerConfig
 from foxhunt.nn.network import Network, NetworkOutput
 from foxhunt.rl import branching, categorical, losses, schedule
-from foxhunt.rl.optimizer import AdamW, clip_gradient, flatten_parameters, named_views
+from foxhunt.rl.optimizer import AdamW, FlatParameters, clip_gradient
 from foxhunt.rl.replay import Batch
 
 
@@ -32,8 +32,10 @@ class Learner:
         """
         self.config, self.total_updates = config, total_updates
         self.network, self.target = network, deepcopy(network)
-        self.parameters = flatten_parameters(self.network)
-        self.target_parameters = flatten_parameters(self.target)
+        self._flat = FlatParameters(self.network)
+        self.parameters = self._flat.vector
+        self.target_parameters = FlatParameters(self.target).vector
+        self._measured = tuple(zip(self.target.measurements(), self.network.measurements(), strict=True))
         self.optimizer = AdamW(self.parameters, config.weight_decay)
         self.updates = torch.zeros((), dtype=torch.long, device=self.parameters.device)
         self._update = torch.compile(self._eager_update, fullgraph=True) if compile else self._eager_update
@@ -73,7 +75,7 @@ class Learner:
         target = self._target_distribution(batch)
 
         def loss_of(parameters: Tensor) -> tuple[Tensor, tuple[NetworkOutput, Tensor]]:
-            views = named_views(self.network, parameters)
+            views = self._flat.by_name(parameters)
             output: NetworkOutput = torch.func.functional_call(self.network, views, (batch.observation,))
             taken = branching.take_actions(output.logits, batch.action)
             return losses.branching_c51_loss(taken, target, batch.weight), (output, taken)
@@ -108,5 +110,5 @@ class Learner:
         due = self.updates % self.config.target_period == 0
         rate = due * self.config.target_rate
         self.target_parameters.lerp_(self.parameters, rate)
-        for name, measured in self.network.measurements().items():
-            self.target.measurements()[name].lerp_(measured, rate)
+        for ours, theirs in self._measured:
+            ours.lerp_(theirs, rate)

@@ -5,7 +5,6 @@ vector the whole algorithm is a handful of operations that any device captures, 
 reduction and a target sync one lerp.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -13,22 +12,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 
-def flatten_parameters(module: nn.Module) -> Float[Tensor, " parameters"]:
-    """Move the parameters of a module into one vector that they become views of; writing to it moves the module."""
-    flat = nn.utils.parameters_to_vector(module.parameters()).detach().clone()
-    nn.utils.vector_to_parameters(flat, module.parameters())
-    return flat
+class FlatParameters:
+    """The parameters of a module as one vector; they become views of it, so that writing to it moves the module."""
 
+    def __init__(self, module: nn.Module) -> None:
+        self.vector = nn.utils.parameters_to_vector(module.parameters()).detach().clone()
+        nn.utils.vector_to_parameters(self.vector, module.parameters())
+        self._names, self._shapes = zip(*((name, p.shape) for name, p in module.named_parameters()), strict=True)
+        self._sizes = [shape.numel() for shape in self._shapes]
 
-def named_views(module: nn.Module, flat: Float[Tensor, " parameters"]) -> dict[str, Tensor]:
-    """The module's parameters as pieces of `flat`, by name."""
-
-    def pieces() -> Iterator[tuple[str, Tensor]]:
-        sizes = [parameter.numel() for parameter in module.parameters()]
-        for (name, parameter), piece in zip(module.named_parameters(), torch.split(flat, sizes), strict=True):
-            yield name, piece.view(parameter.shape)
-
-    return dict(pieces())
+    def by_name(self, vector: Float[Tensor, " parameters"]) -> dict[str, Tensor]:
+        """Any vector of the same layout cut into named parameters, for torch.func.functional_call."""
+        pieces = zip(self._names, self._shapes, torch.split(vector, self._sizes), strict=True)
+        return {name: piece.view(shape) for name, shape, piece in pieces}
 
 
 def clip_gradient(
