@@ -194,6 +194,16 @@ class LearnerConfig:
     """Polyak rate of the target network each update; with target_period, the share copied at each sync."""
     target_period: int = 1
     """Updates between target syncs, counted from 1."""
+    quantile_weight: float = 0.5
+    """Weight of the quantile loss beside the categorical one."""
+    ensemble_weight: float = 0.1
+    """Weight of the ensemble's loss."""
+    coordination_weight: float = 0.1
+    """Weight of the TD loss of the coordinated values."""
+    forecast_weight: float = 0.1
+    """Weight of each forecasting head's loss: confidence, risk budget, selectivity, trade plan."""
+    predictive_coding: float = 0.0
+    """Weight of the distance between h of consecutive steps; replay then hands out pairs of them."""
     epsilon_start: float = 1.0
     """Chance of a random action in each branch at the start."""
     epsilon_end: float = 0.02
@@ -210,6 +220,13 @@ class LearnerConfig:
         require(self.warmup_steps >= self.batch_size, "learner.warmup_steps must be at least learner.batch_size")
         require(self.steps_per_update >= 1, "learner.steps_per_update must be at least 1")
         require(0 <= self.priority_exponent <= 1, "learner.priority_exponent must be in [0, 1]")
+        for name in ("quantile", "ensemble", "coordination", "forecast"):
+            require(getattr(self, f"{name}_weight") >= 0, f"learner.{name}_weight must not be negative")
+        require(self.predictive_coding >= 0, "learner.predictive_coding must not be negative")
+        require(
+            not self.predictive_coding or self.batch_size % 2 == 0,
+            "learner.predictive_coding draws pairs; learner.batch_size must be even",
+        )
         require(0 < self.target_rate <= 1, "learner.target_rate must be in (0, 1]")
         require(self.target_period >= 1, "learner.target_period must be at least 1")
         for name in ("epsilon_start", "epsilon_end", "epsilon_fraction", "importance_start"):

@@ -99,18 +99,23 @@ class SplineGate(nn.Module):
         return x * torch.sigmoid(self.spline(x))
 
 
-def uniform_hash(seed: Int[Tensor, ""], shape: tuple[int, ...]) -> Float[Tensor, "..."]:
-    """Uniform numbers in [0, 1) as a pure function of a seed tensor: capturable, resumable, alike on every device.
+def uniform_hash(key: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Uniform number in [0, 1) for each integer key: no state, so capturable, resumable, alike on every device.
 
-    The finaliser of MurmurHash3 (Appleby) in two rounds over the element's index and the seed; 24 bits each.
+    The finaliser of MurmurHash3 (Appleby), twice, on 32 bits; the upper 24 make the number.
     """
-    count = math.prod(shape)
-    x = torch.arange(count, device=seed.device, dtype=torch.int64) + seed * 0x9E3779B1
+    x = key & 0xFFFFFFFF
     for _ in range(2):
-        x = (x ^ ((x >> 16) & 0xFFFF)) * 0x85EBCA6B & 0xFFFFFFFF
+        x = (x ^ (x >> 16)) * 0x85EBCA6B & 0xFFFFFFFF
         x = (x ^ (x >> 13)) * 0xC2B2AE35 & 0xFFFFFFFF
-        x = x ^ (x >> 16)
-    return ((x >> 8).to(torch.float32) * 2.0**-24).reshape(shape)
+        x = (x ^ (x >> 16)) + 0x9E3779B9 & 0xFFFFFFFF
+    return (x >> 8).to(torch.float32) * 2.0**-24
+
+
+def uniform_draw(seed: Int[Tensor, ""], shape: tuple[int, ...]) -> Float[Tensor, "..."]:
+    """Uniform numbers in [0, 1) as a pure function of a seed tensor; draws of different seeds are unrelated."""
+    index = torch.arange(math.prod(shape), device=seed.device)
+    return uniform_hash(index + seed * 0x9E3779B1).reshape(shape)
 
 
 class RegimeDropout(nn.Module):
@@ -133,5 +138,5 @@ class RegimeDropout(nn.Module):
     ) -> Float[Tensor, "batch width"]:
         """Drop features of h; `stability` in [0, 1], `seed` a fresh int64 scalar tensor each step."""
         drop = (self.rate * (1 - stability.clamp(0, 1))).unsqueeze(-1)
-        uniform = uniform_hash(seed, tuple(h.shape)).to(h.dtype)
+        uniform = uniform_draw(seed, tuple(h.shape)).to(h.dtype)
         return torch.where(uniform >= drop, h / (1 - drop), 0)

@@ -87,7 +87,7 @@ class Network(nn.Module):
 
     def values(self, logits: Float[Tensor, "batch branches actions atoms"]) -> Float[Tensor, "batch branches actions"]:
         """Expected return of every action, in reward units; minus infinity where a branch has no such action."""
-        return self._mask(logits.softmax(-1) @ self.atoms)
+        return self.mask(logits.softmax(-1) @ self.atoms)
 
     def quantiles(
         self, h: Float[Tensor, "batch hidden"], tau: Float[Tensor, "batch samples"]
@@ -101,7 +101,7 @@ class Network(nn.Module):
         """Values in the light of the other branches'; q itself where the config leaves coordination out."""
         if self.coordinator is None:
             return q
-        return self._mask(self.coordinator(q.masked_fill(~self.heads.exists, 0)))
+        return self.mask(self.coordinator(q.masked_fill(~self.heads.exists, 0)))
 
     def measurements(self) -> list[Tensor]:
         """Measured statistics; they follow the parameters into the target network and into checkpoints."""
@@ -118,7 +118,8 @@ class Network(nn.Module):
         """Number of actions of every branch."""
         return self.heads.exists.sum(-1)
 
-    def _mask(self, q: Float[Tensor, "batch branches actions"]) -> Float[Tensor, "batch branches actions"]:
+    def mask(self, q: Float[Tensor, "batch branches actions"]) -> Float[Tensor, "batch branches actions"]:
+        """Minus infinity for actions that a branch does not have."""
         return q.masked_fill(~self.heads.exists, -torch.inf)
 
 
