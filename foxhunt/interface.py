@@ -37,6 +37,11 @@ class VectorEnvironment(Protocol):
     widths: dict[str, int]
     """Width of every observation part."""
 
+    @property
+    def reward_unit(self) -> Float[Tensor, " environments"]:
+        """What a learner divides the rewards of the last step by, so that they are of order 1."""
+        ...
+
     def reset(self, seed: int | None = None) -> Observation:
         """Start every environment afresh; with a seed, reproducibly."""
         ...

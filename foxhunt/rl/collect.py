@@ -24,13 +24,12 @@ class Collector:
         replay: Replay,
         config: LearnerConfig,
         total_steps: int,
-        reward_unit: Float[Tensor, ""],
         seed: int,
     ) -> None:
-        """Reset the environment with `seed`; rewards are divided by `reward_unit` before they are stored."""
+        """Reset the environment with `seed`; rewards are divided by its `reward_unit` before they are stored."""
         self.environment, self.network, self.replay = environment, network, replay
-        self.config, self.total_steps, self.reward_unit = config, total_steps, reward_unit
-        device = reward_unit.device
+        self.config, self.total_steps = config, total_steps
+        device = network.atoms.device
         self.counts = network.action_counts
         self.observation = environment.reset(seed)
         self.generator = torch.Generator(device).manual_seed(seed)
@@ -58,7 +57,7 @@ class Collector:
         self.replay.add(
             self.observation,
             action,
-            result.reward / self.reward_unit,
+            result.reward / self.environment.reward_unit,
             result.terminated,
             result.truncated,
             ignored=self.ended,

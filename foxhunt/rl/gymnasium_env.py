@@ -32,6 +32,7 @@ class GymnasiumEnvironment:
         names = ["action"] if self._discrete else [f"action{i}" for i in range(len(self._counts))]
         self.branches = tuple(zip(names, self._counts, strict=True))
         self.widths = {"market": _observation_width(identifier, self._members[0].observation_space)}
+        self.reward_unit = torch.ones(environments, device=device)
         self._ended = np.zeros(environments, dtype=bool)
 
     def reset(self, seed: int | None = None) -> Observation:

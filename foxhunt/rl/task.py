@@ -1,15 +1,16 @@
-"""What a run trains on: the environments, the scale of rewards, and what was fitted on the training data."""
+"""What a run trains on: the environments and what was fitted on the training data."""
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
 from foxhunt.config import TrainConfig
-from foxhunt.errors import ConfigError
+from foxhunt.errors import CheckpointError, ConfigError
 from foxhunt.interface import VectorEnvironment
+from foxhunt.market.environment import TradingEnvironment
+from foxhunt.market.scaling import FeatureScaler
+from foxhunt.market.split import split_tape
+from foxhunt.market.tape import Tape, load_tape
 
 
 @dataclass(frozen=True)
@@ -20,23 +21,63 @@ class Task:
     """Where the agent trains."""
     validation: VectorEnvironment
     """Where it is judged: one episode in each of its environments."""
-    reward_unit: Float[Tensor, ""]
-    """Reward that the network sees as 1."""
     unit: str
     """What returns are counted in, for people."""
     fitted: dict[str, Any] = field(default_factory=dict)
-    """What was fitted on the training data and must travel with the network."""
+    """What was fitted on the training data and travels with the network; empty for Gymnasium environments."""
 
 
 def make_task(config: TrainConfig, fitted: dict[str, Any] | None = None) -> Task:
-    """The task of a config; a resumed run gives what it had `fitted`, so that nothing is fitted twice."""
-    if config.env is not None:
-        from foxhunt.rl.gymnasium_env import GymnasiumEnvironment
+    """The task of a config; a resumed run gives what it had `fitted`, so that nothing is fitted twice.
 
-        return Task(
-            environment=GymnasiumEnvironment(config.env, config.environments, config.device),
-            validation=GymnasiumEnvironment(config.env, config.evaluation_episodes, config.device),
-            reward_unit=torch.ones((), dtype=torch.float64, device=config.device),
-            unit="reward",
-        )
+    Raises `ConfigError` when the config names neither data nor an environment, `DataError` when the data cannot be
+    read and `CheckpointError` when it is not the data that the run was started on.
+    """
+    if config.env is not None:
+        return _gymnasium_task(config.env, config)
+    if config.data is not None:
+        return _market_task(config, fitted)
     raise ConfigError("nothing to train on; give --data DIR (a folder written by foxhunt data import) or --env ID")
+
+
+def _gymnasium_task(identifier: str, config: TrainConfig) -> Task:
+    from foxhunt.rl.gymnasium_env import GymnasiumEnvironment
+
+    return Task(
+        environment=GymnasiumEnvironment(identifier, config.environments, config.device),
+        validation=GymnasiumEnvironment(identifier, config.evaluation_episodes, config.device),
+        unit="reward",
+    )
+
+
+def _market_task(config: TrainConfig, fitted: dict[str, Any] | None) -> Task:
+    from foxhunt.data.store import Dataset
+
+    assert config.data is not None
+    tape = load_tape(Dataset.open(config.data), config.symbols, config.tape)
+    digest = _digest(tape)
+    if fitted is not None and fitted["tape"] != digest:
+        raise CheckpointError(f"{config.data} has changed since the run started; restore it, or train again")
+    parts = split_tape(tape, config.split)
+    scaler = (
+        FeatureScaler.from_state_dict(fitted["scaler"]) if fitted else FeatureScaler.fit(parts["train"], config.market)
+    )
+    environment = TradingEnvironment(
+        parts["train"], config.market, config.environments, scaler=scaler, device=config.device
+    )
+    validation = TradingEnvironment(parts["validate"], config.market, scaler=scaler, sweep=True, device=config.device)
+    currencies = {instrument.currency for instrument in tape.instruments}
+    return Task(
+        environment=environment,
+        validation=validation,
+        unit=currencies.pop() if len(currencies) == 1 else "money",
+        fitted={"scaler": scaler.state_dict(), "tape": digest},
+    )
+
+
+def _digest(tape: Tape) -> str:
+    """Fingerprint of what a tape holds."""
+    digest = hashlib.sha256()
+    for tensor in (tape.time, tape.touch, tape.execution, tape.windows, tape.trade_volume, tape.market):
+        digest.update(tensor.cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

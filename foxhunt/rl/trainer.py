@@ -109,7 +109,6 @@ class Trainer:
             if display:
                 display.show(self.snapshot())
         self.save()
-        self.metrics.close()
         return Summary(
             run=self.config.out,
             step=self.step,
@@ -162,7 +161,7 @@ class Trainer:
         branches, replay_seed = len(environment.branches), derive_seed(seed, "replay")
         self.replay = Replay(environment.widths, branches, count, learner, replay_seed, device)
         self.collector = Collector(
-            environment, network, self.replay, learner, config.steps, task.reward_unit, derive_seed(seed, "collect")
+            environment, network, self.replay, learner, config.steps, derive_seed(seed, "collect")
         )
         self.profile = PhaseProfile()
         self.step = self.updates = 0

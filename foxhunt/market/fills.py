@@ -1,0 +1,107 @@
+"""Fills: crossing orders walk the levels of a book, resting orders wait for evidence."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from foxhunt.market.tape import EXTREME_LEVEL, EXTREME_NEXT, EXTREME_SIZE, EXTREME_TICK, VOLUME_BEFORE, Tape
+
+
+class Evidence(NamedTuple):
+    """What one window of the tape shows to resting orders."""
+
+    at: Int[Tensor, " n"]
+    """Lots traded at the order's price by the opposite aggressor."""
+    through: Int[Tensor, " n"]
+    """Lots traded strictly through it."""
+    crossed: Bool[Tensor, " n"]
+    """Whether a book showed an opposite price as good as the order's."""
+    shown: Int[Tensor, " n"]
+    """Lots at the best opposite price shown, 0 unless crossed."""
+    level: Int[Tensor, " n"]
+    """Where those lots stand in the memory of taken lots now."""
+    level_next: Int[Tensor, " n"]
+    """Where they stand at the next row, if not in the memory yet."""
+
+
+def walk(
+    tick: Int[Tensor, "n levels"],
+    available: Int[Tensor, "n levels"],
+    side: Int[Tensor, " n"],
+    limit: Int[Tensor, " n"],
+    any_price: Bool[Tensor, " n"],
+) -> tuple[Int[Tensor, "n levels"], Int[Tensor, "n levels"]]:
+    """Lots within the limit at each level, and their sum over the better levels."""
+    direction = side.unsqueeze(1)
+    reachable = (direction * tick <= (side * limit).unsqueeze(1)) | any_price.unsqueeze(1)
+    offered = torch.where(reachable, available, 0)
+    return offered, offered.cumsum(1) - offered
+
+
+def take(
+    offered: Int[Tensor, "n levels"], better: Int[Tensor, "n levels"], quantity: Int[Tensor, " n"]
+) -> Int[Tensor, "n levels"]:
+    """Lots that an order of `quantity` takes at each level of a `walk`."""
+    return torch.minimum((quantity.unsqueeze(1) - better).clamp(min=0), offered)
+
+
+def worst_tick(
+    tick: Int[Tensor, "n levels"], taken: Int[Tensor, "n levels"], side: Int[Tensor, " n"]
+) -> Int[Tensor, " n"]:
+    """Price of the last level that a fill reaches; the best price where nothing fills."""
+    direction = side.unsqueeze(1)
+    signed = direction * tick
+    return side * torch.where(taken > 0, signed, signed[:, :1]).amax(1)
+
+
+def window_evidence(
+    tape: Tape,
+    row: Int[Tensor, " n"],
+    window: Int[Tensor, " n"],
+    side: Int[Tensor, " n"],
+    price: Int[Tensor, " n"],
+) -> Evidence:
+    """Look up what a window shows to orders of this side and price."""
+    count = tape.windows.shape[1]
+    group = (row * count + window) * 2 + (side < 0).long()
+    record = tape.windows.view(-1, tape.windows.shape[-1]).index_select(0, group)
+    low, high = tape.trade_ticks
+    span = high - low + 3
+    position = torch.where(side < 0, high - price, price - low).add(1).clamp(0, span - 1)
+    key = group * span + position
+    place = torch.searchsorted(tape.trade_keys, torch.stack([key, key + 1]))
+    upto = tape.trade_volume.index_select(0, place.view(-1)).view(2, -1)
+    crossed = (record[:, EXTREME_SIZE] > 0) & (side * record[:, EXTREME_TICK] <= side * price)
+    return Evidence(
+        at=upto[1] - upto[0],
+        through=upto[0] - record[:, VOLUME_BEFORE],
+        crossed=crossed,
+        shown=torch.where(crossed, record[:, EXTREME_SIZE], 0),
+        level=record[:, EXTREME_LEVEL],
+        level_next=record[:, EXTREME_NEXT],
+    )
+
+
+def rest(
+    evidence: Evidence,
+    remaining: Int[Tensor, " n"],
+    ahead: Int[Tensor, " n"],
+    taken: Int[Tensor, " n"],
+    through_fills_all: bool,
+) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"], Int[Tensor, " n"]]:
+    """Fill of resting orders, lots still ahead, and the part of the fill that consumed displayed lots.
+
+    Trades at the price eat the queue first and fill with what is left; trades through the price fill in full; a book
+    that crosses the order fills up to the lots it shows beyond those `taken` before. Trades and book are two sights of
+    the same sellers, so the larger counts, not the sum.
+    """
+    by_trades = (evidence.at - ahead).clamp(min=0) + evidence.through
+    by_book = (evidence.shown - taken).clamp(min=0)
+    passed = (evidence.through > 0) | evidence.crossed
+    fill = torch.minimum(remaining, torch.maximum(by_trades, by_book))
+    if through_fills_all:
+        fill = torch.where(passed, remaining, fill)
+    ahead = torch.where(passed, 0, (ahead - evidence.at).clamp(min=0))
+    return fill, ahead, torch.minimum((fill - by_trades).clamp(min=0), by_book)

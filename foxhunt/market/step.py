@@ -1,0 +1,258 @@
+"""One decision of every environment, from the action to the account at the next row. Pure functions of tensors.
+
+The order of things within a step is that of `docs/market.md`: fills while a cancel is on its way, orders reaching the
+execution book, fills of resting orders up to the next row, the mark, liquidation.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from foxhunt.config import MarketConfig
+from foxhunt.market.account import Account, affordable_lots, apply_fill, equity, must_close
+from foxhunt.market.actions import Intent, Order, Rules, decode
+from foxhunt.market.fees import Terms, maker_fee, taker_fee
+from foxhunt.market.fills import rest, take, walk, window_evidence, worst_tick
+from foxhunt.market.queue import UNKNOWN, advance_queue, displayed_at
+from foxhunt.market.state import MarketState, StepEvents
+from foxhunt.market.tape import EARLY, FRESH, KEPT, Tape
+
+
+class Outcome(NamedTuple):
+    """State after a step, before episodes are started anew, and what led there."""
+
+    state: MarketState
+    reward: Float[Tensor, " environments"]
+    terminated: Bool[Tensor, " environments"]
+    truncated: Bool[Tensor, " environments"]
+    events: StepEvents
+
+
+class _Maker(NamedTuple):
+    """A fill of resting orders."""
+
+    account: Account
+    order: Order
+    lots: Tensor
+    fee: Tensor
+    traded: Tensor
+    """Lots traded at the order's price."""
+    shown: Tensor
+    """Part of the fill that consumed displayed lots, at `level` or `level_next` of the memory."""
+    level: Tensor
+    level_next: Tensor
+
+
+class _Taker(NamedTuple):
+    """A walk over a book."""
+
+    account: Account
+    lots: Tensor
+    tick: Tensor
+    fee: Tensor
+    taken: Tensor
+
+
+def advance(
+    tape: Tape, market: MarketConfig, rules: Rules, state: MarketState, action: Int[Tensor, "environments 4"]
+) -> Outcome:
+    """Play one decision of every environment; where the episode is over nothing moves.
+
+    Reward is equity at the next row minus equity at this one, in money, with every fill in between.
+    """
+    row, active = state.row, ~state.done
+    terms = rules.terms.take(tape.instrument.index_select(0, row))
+    touch = tape.touch.index_select(0, row)
+    intent = decode(action, active, state.account.position, state.cap, state.order, touch, terms, rules)
+
+    early, taken = _fill_on_the_way(tape, market, terms, state)
+    taken = _carry(taken, tape.execution_from.index_select(0, row))
+    taker, order, lots = _reach_market(tape, market, terms, early, intent, taken, row)
+    maker = _fill_resting(
+        tape, market, terms, taker.account, order, taker.taken, row, torch.where(intent.stays, KEPT, FRESH)
+    )
+    taken = _remember(taker.taken, maker.level, maker.shown)
+
+    row = row + active.long()
+    taken = _carry(taken, tape.decision_from.index_select(0, row))
+    taken = _remember(taken, maker.level_next, maker.shown)
+    order = _age_in_queue(tape, market, terms, maker, row)
+
+    half_ticks = tape.touch.index_select(0, row).sum(1)
+    worth = equity(maker.account, terms, half_ticks)
+    terminated = active & must_close(maker.account, terms, half_ticks, worth, market.maintenance)
+    forced = _liquidate(tape, terms, maker.account, taken, row, terminated)
+    worth = equity(forced.account, terms, half_ticks)
+    truncated = active & (row == state.last) & ~terminated
+    done = state.done | terminated | truncated
+    after = state._replace(
+        account=forced.account,
+        order=order._replace(remaining=torch.where(done, 0, order.remaining)),
+        taken=forced.taken,
+        row=row,
+        worth=worth,
+        done=done,
+    )
+    events = StepEvents(
+        active=active,
+        row=state.row,
+        action=action,
+        target=intent.target,
+        order_event=intent.event,
+        order_side=intent.side,
+        order_kind=intent.kind,
+        order_crosses=intent.crosses,
+        order_tick=order.tick,
+        order_lots=lots,
+        early_lots=early.lots,
+        early_tick=state.order.tick,
+        taker_lots=taker.lots,
+        taker_tick=taker.tick,
+        maker_lots=maker.lots,
+        maker_tick=order.tick,
+        liquidation_lots=forced.lots,
+        liquidation_tick=forced.tick,
+        early_fee=early.fee,
+        taker_fee=taker.fee,
+        maker_fee=maker.fee,
+        liquidation_fee=forced.fee,
+        position=forced.account.position,
+        cash=forced.account.cash,
+        worth=worth,
+        half_ticks=half_ticks,
+    )
+    return Outcome(after, worth - state.worth, terminated, truncated, events)
+
+
+def _fill_on_the_way(tape: Tape, market: MarketConfig, terms: Terms, state: MarketState) -> tuple[_Maker, Tensor]:
+    """Fills of the working order before this decision's orders arrive, whatever they will do to it."""
+    account, order, taken, row = state.account, state.order, state.taken, state.row
+    if tape.has_early:
+        maker = _fill_resting(tape, market, terms, account, order, taken, row, torch.full_like(row, EARLY))
+        return maker, _remember(taken, maker.level, maker.shown)
+    nothing = torch.zeros_like(row)
+    return _Maker(account, order, nothing, torch.zeros_like(state.worth), nothing, nothing, nothing, nothing), taken
+
+
+def _reach_market(
+    tape: Tape, market: MarketConfig, terms: Terms, early: _Maker, intent: Intent, taken: Tensor, row: Tensor
+) -> tuple[_Taker, Order, Tensor]:
+    """New orders act on the execution book: what is marketable walks it, the rest of a limit order joins a queue.
+
+    A kept order is smaller by what it filled on the way. Returns the walk, the orders that rest now, and the size of
+    every order after the account's check.
+    """
+    side, stays, order = intent.side, intent.stays, early.order
+    tick, size = _side_of_book(tape.execution, row, side > 0)
+    own_tick, own_size = _side_of_book(tape.execution, row, side <= 0)
+    level = _memory_index(side > 0, tape.levels)
+
+    offered, better = walk(tick, (size - taken.gather(1, level)).clamp(min=0), side, intent.tick, intent.crosses)
+    wanted = torch.where(stays, 0, intent.quantity)
+    price = torch.where(intent.crosses, worst_tick(tick, take(offered, better, wanted), side), intent.tick)
+    mid = tick[:, 0] + own_tick[:, 0]
+    lots = affordable_lots(early.account, terms, mid, side, price, wanted, market.leverage)
+    taker = _settle(terms, early.account, take(offered, better, lots), tick, side, taken, level)
+
+    displayed, reached = displayed_at(own_tick, own_size, side, intent.tick)
+    kept = torch.minimum(order.remaining, (intent.quantity - early.lots.abs()).clamp(min=0))
+    rest_of_limit = torch.where(intent.crosses, 0, lots - taker.lots.sum(1).abs())
+    resting = Order(
+        side=torch.where(stays, order.side, side),
+        kind=torch.where(stays, order.kind, intent.kind),
+        tick=torch.where(stays, order.tick, intent.tick),
+        remaining=torch.where(stays, kept, rest_of_limit),
+        ahead=torch.where(stays, order.ahead, torch.where(reached, displayed, UNKNOWN)),
+        displayed=torch.where(stays, order.displayed, displayed),
+        age=torch.where(stays & ~intent.restarts, order.age, 0),
+        target=intent.target,
+    )
+    return taker, resting, torch.where(stays, kept, lots)
+
+
+def _liquidate(tape: Tape, terms: Terms, account: Account, taken: Tensor, row: Tensor, chosen: Tensor) -> _Taker:
+    """Close positions level by level on the decision book; what the displayed levels cannot absorb stays."""
+    side = -account.position.sign() * chosen
+    tick, size = _side_of_book(tape.decision, row, side > 0)
+    level = _memory_index(side > 0, tape.levels)
+    offered, better = walk(tick, (size - taken.gather(1, level)).clamp(min=0), side, tick[:, 0], chosen)
+    fills = take(offered, better, account.position.abs() * chosen)
+    return _settle(terms, account, fills, tick, side, taken, level)
+
+
+def _settle(
+    terms: Terms, account: Account, fills: Tensor, tick: Tensor, side: Tensor, taken: Tensor, level: Tensor
+) -> _Taker:
+    """Book a walk and remember what it took."""
+    signed = fills * side.unsqueeze(1)
+    lots, notional = signed.sum(1), (signed * tick).sum(1)
+    fee = taker_fee(terms, lots, notional)
+    account = apply_fill(account, terms, lots, notional, fee)
+    return _Taker(account, signed, tick, fee, taken.scatter_add(1, level, fills))
+
+
+def _fill_resting(
+    tape: Tape,
+    market: MarketConfig,
+    terms: Terms,
+    account: Account,
+    order: Order,
+    taken: Tensor,
+    row: Tensor,
+    window: Tensor,
+) -> _Maker:
+    """Fill working orders with what their window shows."""
+    evidence = window_evidence(tape, row, window, order.side, order.tick)
+    used = taken.gather(1, evidence.level.unsqueeze(1)).squeeze(1)
+    fill, ahead, shown = rest(evidence, order.remaining, order.ahead, used, market.through == "full")
+    lots = fill * order.side
+    notional = lots * order.tick
+    fee = maker_fee(terms, lots, notional)
+    return _Maker(
+        account=apply_fill(account, terms, lots, notional, fee),
+        order=order._replace(remaining=order.remaining - fill, ahead=ahead),
+        lots=lots,
+        fee=fee,
+        traded=evidence.at,
+        shown=shown,
+        level=evidence.level,
+        level_next=evidence.level_next,
+    )
+
+
+def _age_in_queue(tape: Tape, market: MarketConfig, terms: Terms, maker: _Maker, row: Tensor) -> Order:
+    """Working orders one step older, and moved forward by what the next decision book no longer displays."""
+    order = maker.order
+    tick, size = _side_of_book(tape.decision, row, order.side < 0)
+    now, reached = displayed_at(tick, size, order.side, order.tick)
+    ahead = advance_queue(market.queue, order.ahead, order.displayed, maker.traded, now, terms.contract)
+    return order._replace(
+        ahead=torch.where(reached, ahead, order.ahead),
+        displayed=torch.where(reached, now, order.displayed),
+        age=order.age + 1,
+    )
+
+
+def _side_of_book(book: Tensor, row: Tensor, asks: Tensor) -> tuple[Tensor, Tensor]:
+    """Ticks and sizes [environments, levels] of one side of each row's book."""
+    levels = book.shape[-1]
+    record = book.view(-1, 2 * levels).index_select(0, 2 * row + asks.long())
+    return record[:, :levels], record[:, levels:]
+
+
+def _memory_index(asks: Tensor, levels: int) -> Tensor:
+    """Columns of the memory of taken lots that belong to one side of the book."""
+    return asks.long().unsqueeze(1) * levels + torch.arange(levels, device=asks.device)
+
+
+def _carry(taken: Tensor, source: Tensor) -> Tensor:
+    """The memory of taken lots laid over another book: levels that vanished are forgotten."""
+    return torch.nn.functional.pad(taken.gather(1, source.long()), (0, 1))
+
+
+def _remember(taken: Tensor, level: Tensor, lots: Tensor) -> Tensor:
+    """Add taken lots at one level; levels outside of the memory keep nothing."""
+    known = level < taken.shape[1] - 1
+    return taken.scatter_add(1, level.unsqueeze(1), torch.where(known, lots, 0).unsqueeze(1))
