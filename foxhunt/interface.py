@@ -26,6 +26,17 @@ class StepResult(NamedTuple):
     """float64; money for the trading environment."""
     terminated: Bool[Tensor, " environments"]
     truncated: Bool[Tensor, " environments"]
+    hold: "Hold | None" = None
+    """What holding the largest position would have brought; None where there is no market."""
+
+
+class Hold(NamedTuple):
+    """A position of the full cap over one step, whatever was done: what forecasts of trades learn from."""
+
+    move: Float[Tensor, " environments"]
+    """Gain of holding the full cap long over the step, in the unit of the reward."""
+    cost: Float[Tensor, " environments"]
+    """What entering and leaving the full cap cost at the step's decision: spread and taker fees."""
 
 
 class VectorEnvironment(Protocol):

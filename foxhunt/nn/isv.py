@@ -27,13 +27,13 @@ class Slot(IntEnum):
     ENTROPY = 7
     """Entropy of the return distribution over log(atoms)."""
     REWARD_VOLATILITY = 8
-    """RMS of one-step rewards, reward units."""
+    """RMS of multi-step rewards, reward units."""
     VOLATILITY_RATIO = 9
     """Realised over long-run volatility of the environment at hand."""
     STABILITY = 10
     """Regime stability of the environment at hand, 1 calm to 0."""
     HEALTH = 11
-    """Explained variance of values against realised returns, in [0, 1]."""
+    """Explained variance of values against the returns they learn from, in [0, 1]."""
 
 
 SLOTS = len(Slot)

@@ -8,14 +8,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from foxhunt.config import LearnerConfig
-from foxhunt.nn.isv import Slot
 from foxhunt.nn.network import Network
 from foxhunt.rl import schedule
 from foxhunt.rl.measure import measure
 from foxhunt.rl.objective import Findings, Objective
 from foxhunt.rl.optimizer import AdamW, FlatParameters, clip_gradient
 from foxhunt.rl.replay import Batch
-from foxhunt.rl.targets import Targets, bootstrap
+from foxhunt.rl.targets import bootstrap
 
 SEEDS = 8
 """Draws that an update may make: update number times this is the first one's seed."""
@@ -94,7 +93,8 @@ class Learner:
         gradient, (loss, found) = torch.func.grad_and_value(loss_of, has_aux=True)(self.parameters)
         learning_rate = schedule.linear(self.config.learning_rate, self.config.learning_rate_end, self._share())
         gradient, norm = clip_gradient(gradient, self.config.gradient_clip)
-        self._measure(batch, targets, found, norm)
+        measured = measure(self.network, batch, targets, found, norm)
+        self.network.encoder.isv.measure(measured)
         self.optimizer.step(gradient, learning_rate)
         self.updates += 1
         self._sync_target()
@@ -107,14 +107,6 @@ class Learner:
             "learning_rate": learning_rate,
             **{f"loss_{name}": part for name, part in found.losses.items()},
         }
-
-    @torch.no_grad()
-    def _measure(self, batch: Batch, targets: Targets, found: Findings, norm: Tensor) -> None:
-        drift = self.network.values(found.output.logits) - self.target.values(self.target(batch.observation).logits)
-        measured = measure(self.network, batch, targets, found)
-        measured[Slot.GRADIENT_NORM] = norm.clamp(min=1e-12).log()
-        measured[Slot.TARGET_DRIFT] = drift.nan_to_num().abs().mean()
-        self.network.encoder.isv.measure(measured)
 
     @torch.no_grad()
     def _sync_target(self) -> None:

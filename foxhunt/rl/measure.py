@@ -3,6 +3,7 @@
 import math
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from foxhunt.nn.isv import Slot
@@ -12,8 +13,11 @@ from foxhunt.rl.replay import Batch
 from foxhunt.rl.targets import Targets
 
 
-def measure(network: Network, batch: Batch, targets: Targets, found: Findings) -> dict[Slot, Tensor]:
-    """What the update saw of its own values, errors and rewards; reads, never writes."""
+@torch.no_grad()
+def measure(
+    network: Network, batch: Batch, targets: Targets, found: Findings, gradient_norm: Float[Tensor, ""]
+) -> dict[Slot, Tensor]:
+    """What the update saw of its own values, errors, gradient and rewards; reads, never writes."""
     output, atoms = found.output, network.atoms
     law = output.logits.softmax(-1)
     entropy = -(law * output.logits.log_softmax(-1)).sum(-1)
@@ -22,6 +26,8 @@ def measure(network: Network, batch: Batch, targets: Targets, found: Findings) -
     measured = {
         Slot.H_RMS: output.h.square().mean().sqrt(),
         Slot.TD_ERROR: found.td_error.mean() / found.q.shape[1],
+        Slot.GRADIENT_NORM: gradient_norm.clamp(min=1e-12).log(),
+        Slot.TARGET_DRIFT: targets.drift,
         Slot.ENTROPY: entropy[:, network.heads.exists].mean() / math.log(len(atoms)),
         Slot.REWARD_VOLATILITY: batch.reward.square().mean().sqrt(),
         Slot.HEALTH: (1 - unexplained).clamp(0, 1),

@@ -59,8 +59,8 @@ class Objective(nn.Module):
         parts |= self._value_losses(batch, targets, output, seed + 1)
         parts |= self._forecast_losses(batch, output, td_error / q.shape[1])
         if self.config.predictive_coding:
-            first, second = output.h.unflatten(0, (-1, 2)).unbind(1)  # type: ignore[no-untyped-call]
             assert batch.consecutive is not None
+            first, second = output.h[::2], output.h[1::2]
             parts["predictive"] = auxiliary.predictive_coding(first, second, batch.consecutive)
         loss = torch.stack([self.weights[name] * part for name, part in parts.items()]).sum()
         return loss, Findings(output, q, td_error, parts)

@@ -21,13 +21,15 @@ class Targets(NamedTuple):
     """The quantile head's samples of the same law, pooled over branches."""
     coordinated: Float[Tensor, " batch"] | None
     """Mean over branches of the bootstrapped coordinated value."""
+    drift: Float[Tensor, ""]
+    """Mean |online - target| of the values of all actions."""
 
 
 @torch.no_grad()
 def bootstrap(network: Network, target: Network, batch: Batch, seed: Int[Tensor, ""]) -> Targets:
     """Double-Q: the online network chooses in every branch, the target network judges. `seed` draws fresh tau."""
     online, held = network(batch.next_observation), target(batch.next_observation)
-    q = network.values(online.logits)
+    q, held_q = network.values(online.logits), network.values(held.logits)
     mixture = branching.double_q_mixture(q, held.logits)
     samples = coordinated = None
     if network.quantile:
@@ -38,11 +40,12 @@ def bootstrap(network: Network, target: Network, batch: Batch, seed: Int[Tensor,
         samples = batch.reward.unsqueeze(1) + batch.discount.unsqueeze(1) * law
     if network.coordinator:
         choice = network.coordinate(q).argmax(-1)
-        judged = target.coordinate(target.values(held.logits))
+        judged = target.coordinate(held_q)
         value = judged.gather(-1, choice.unsqueeze(-1)).squeeze(-1).mean(1)
         coordinated = batch.reward + batch.discount * value
     return Targets(
         probabilities=categorical.project(batch.reward, batch.discount, mixture, network.atoms),
         samples=samples,
         coordinated=coordinated,
+        drift=(q - held_q)[:, network.heads.exists].abs().mean(),
     )
