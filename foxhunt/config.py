@@ -147,6 +147,16 @@ class NetworkConfig:
     dropout: float = 0.0
     """Largest regime-aware dropout rate; applied in full where the regime is least stable."""
 
+    @property
+    def past(self) -> int:
+        """Steps before the present that the scan sees."""
+        return self.history - 1
+
+    @property
+    def forecasts_trades(self) -> bool:
+        """Whether a head learns from what became of trades."""
+        return self.risk_budget or self.selectivity or self.trade_plan
+
     def __post_init__(self) -> None:
         require(min(self.hidden1, self.hidden2, self.head_hidden) >= 1, "network sizes must be at least 1")
         require(self.atoms >= 2, "network.atoms must be at least 2")
@@ -160,6 +170,29 @@ class NetworkConfig:
         require(not self.risk_budget or self.confidence, "network.risk_budget needs network.confidence")
         require(self.ensemble != 1, "network.ensemble needs at least 2 members")
         require(not self.temporal or self.hidden2 % 4 == 0, "network.temporal needs a multiple of 4 as network.hidden2")
+
+
+@dataclass(frozen=True)
+class ActingConfig:
+    """How the network's outputs become decisions; every switch needs the head it names in the network."""
+
+    values: Literal["categorical", "quantile"] = "categorical"
+    """Values acted on: mean of the categorical distribution, or of the quantile head."""
+    cvar: float = 1.0
+    """Share of worst outcomes that the quantile head's mean is taken over; 1 is risk-neutral."""
+    risk_budget: bool = False
+    """Let the risk budget cap the position."""
+    selectivity: bool = False
+    """Stay flat where a trade is unlikely to pay for its costs."""
+    selectivity_threshold: float = 0.5
+    """Least chance of paying at which a trade is taken."""
+    trade_plan: bool = False
+    """Run the trade plan as bracket orders: profit target, stop, horizon."""
+
+    def __post_init__(self) -> None:
+        require(0 < self.cvar <= 1, "acting.cvar must be in (0, 1]")
+        require(self.cvar == 1 or self.values == "quantile", "acting.cvar below 1 needs acting.values quantile")
+        require(0 <= self.selectivity_threshold <= 1, "acting.selectivity_threshold must be in [0, 1]")
 
 
 @dataclass(frozen=True)
@@ -278,6 +311,7 @@ class TrainConfig:
     market: MarketConfig = field(default_factory=MarketConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
+    acting: ActingConfig = field(default_factory=ActingConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
 
     def __post_init__(self) -> None:
@@ -286,6 +320,18 @@ class TrainConfig:
         require(self.evaluations >= 1, "evaluations must be at least 1")
         require(self.evaluation_episodes >= 1, "evaluation_episodes must be at least 1")
         require(self.data is None or self.env is None, "give --data or --env, not both")
+        require(
+            self.env is None or not self.network.forecasts_trades,
+            "network.risk_budget, selectivity and trade_plan learn from trades; they need --data, not --env",
+        )
+        check_acting(self.acting, self.network)
+
+
+def check_acting(acting: ActingConfig, network: NetworkConfig) -> None:
+    """Raise `ConfigError` when acting asks for a head that the network does not have."""
+    require(acting.values == "categorical" or network.quantiles > 0, "acting.values quantile needs network.quantiles")
+    for head in ("risk_budget", "selectivity", "trade_plan"):
+        require(not getattr(acting, head) or getattr(network, head), f"acting.{head} needs network.{head}")
 
 
 Config = TypeVar("Config")

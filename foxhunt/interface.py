@@ -39,6 +39,27 @@ class Hold(NamedTuple):
     """What entering and leaving the full cap cost at the step's decision: spread and taker fees."""
 
 
+class Decision(NamedTuple):
+    """What a policy wants: one action a branch, and limits that the trading environment puts on the trade."""
+
+    action: Int[Tensor, "environments branches"]
+    limits: "Limits | None" = None
+    """None sets no limits; environments other than the market's take none."""
+
+
+class Limits(NamedTuple):
+    """Limits of a decision in the market; None leaves one out."""
+
+    risk: Float[Tensor, " environments"] | None = None
+    """Share of the position cap that may be used, in [0, 1]."""
+    target: Float[Tensor, " environments"] | None = None
+    """Gain of a full position at which a trade entered now is closed, in reward units."""
+    stop: Float[Tensor, " environments"] | None = None
+    """Loss of a full position at which it is closed, in reward units."""
+    horizon: Float[Tensor, " environments"] | None = None
+    """Decisions after which it is closed."""
+
+
 class VectorEnvironment(Protocol):
     """Many environments stepped at once, on one device."""
 
@@ -57,7 +78,7 @@ class VectorEnvironment(Protocol):
         """Start every environment afresh; with a seed, reproducibly."""
         ...
 
-    def step(self, action: Int[Tensor, "environments branches"]) -> StepResult:
+    def step(self, action: Int[Tensor, "environments branches"], limits: Limits | None = None) -> StepResult:
         """Advance every environment by one decision."""
         ...
 

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from foxhunt.errors import ConfigError
-from foxhunt.interface import Observation, StepResult
+from foxhunt.interface import Limits, Observation, StepResult
 from foxhunt.rl.gymnasium_state import OpaqueAttributeError, capture, restore
 
 
@@ -41,8 +41,11 @@ class GymnasiumEnvironment:
         seeds = [None if seed is None else seed + i for i in range(self.environments)]
         return self._observe([member.reset(seed=s)[0] for member, s in zip(self._members, seeds, strict=True)])
 
-    def step(self, action: Int[Tensor, "environments branches"]) -> StepResult:
-        """Advance every environment by one step; one whose episode ended before starts a new one instead."""
+    def step(self, action: Int[Tensor, "environments branches"], limits: Limits | None = None) -> StepResult:
+        """Advance every environment by one step; one whose episode ended before starts a new one instead.
+
+        There is nothing here that `limits` could limit.
+        """
         choices = action.cpu().numpy() + self._first
         seen = []
         reward = np.zeros(self.environments)
@@ -55,8 +58,8 @@ class GymnasiumEnvironment:
                 observation, reward[i], terminated[i], truncated[i], _ = member.step(taken)
                 seen.append(observation)
         self._ended = terminated | truncated
-        result = (torch.from_numpy(values).to(self.device) for values in (reward, terminated, truncated))
-        return StepResult(self._observe(seen), *result)
+        earned, *flags = (torch.from_numpy(values).to(self.device) for values in (reward, terminated, truncated))
+        return StepResult(self._observe(seen), earned, *flags)
 
     def state_dict(self) -> dict[str, Any]:
         """Every environment's state, or `opaque`: what keeps it from being captured, in words."""

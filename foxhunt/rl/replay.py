@@ -10,6 +10,7 @@ from torch import Tensor
 from foxhunt.config import LearnerConfig, require
 from foxhunt.interface import Hold, Observation
 from foxhunt.nn.encoder import HISTORY, HISTORY_VALID
+from foxhunt.nn.network import Network
 from foxhunt.rl.outcome import Trade, judge_trade
 from foxhunt.rl.priorities import Priorities
 from foxhunt.rl.returns import n_step_return
@@ -47,6 +48,17 @@ class ReplayOptions:
     """Steps over which a trade is judged; 0 judges none."""
     pairs: bool = False
     """Hand out pairs of consecutive steps."""
+
+    @classmethod
+    def of(cls, network: Network, config: LearnerConfig) -> "ReplayOptions":
+        """What a network and its losses need."""
+        needs = network.config
+        return cls(
+            memory=network.encoder.memory_width if needs.temporal else 0,
+            past=needs.past,
+            horizon=needs.plan_horizon if needs.forecasts_trades else 0,
+            pairs=config.predictive_coding > 0,
+        )
 
 
 class Replay:
