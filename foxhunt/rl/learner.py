@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from foxhunt.config import LearnerConfig
+from foxhunt.nn.isv import Slot
 from foxhunt.nn.network import Network
 from foxhunt.rl import schedule
-from foxhunt.rl.measure import measure
 from foxhunt.rl.objective import Findings, Objective
 from foxhunt.rl.optimizer import AdamW, FlatParameters, clip_gradient
 from foxhunt.rl.replay import Batch
@@ -93,8 +93,8 @@ class Learner:
         gradient, (loss, found) = torch.func.grad_and_value(loss_of, has_aux=True)(self.parameters)
         learning_rate = schedule.linear(self.config.learning_rate, self.config.learning_rate_end, self._share())
         gradient, norm = clip_gradient(gradient, self.config.gradient_clip)
-        measured = measure(self.network, batch, targets, found, norm)
-        self.network.encoder.isv.measure(measured)
+        norm_slot = {Slot.GRADIENT_NORM: norm.clamp(min=1e-12).log()}
+        self.network.encoder.isv.measure(found.measured | norm_slot)
         self.optimizer.step(gradient, learning_rate)
         self.updates += 1
         self._sync_target()

@@ -7,26 +7,38 @@ from jaxtyping import Float
 from torch import Tensor
 
 from foxhunt.nn.isv import Slot
-from foxhunt.nn.network import Network
-from foxhunt.rl.objective import Findings
+from foxhunt.nn.network import Network, NetworkOutput
 from foxhunt.rl.replay import Batch
 from foxhunt.rl.targets import Targets
 
 
 @torch.no_grad()
 def measure(
-    network: Network, batch: Batch, targets: Targets, found: Findings, gradient_norm: Float[Tensor, ""]
-) -> dict[Slot, Tensor]:
-    """What the update saw of its own values, errors, gradient and rewards; reads, never writes."""
-    output, atoms = found.output, network.atoms
+    network: Network,
+    batch: Batch,
+    targets: Targets,
+    output: NetworkOutput,
+    q: Float[Tensor, "batch branches"],
+    td_error: Float[Tensor, " batch"],
+) -> dict[Slot, Float[Tensor, ""]]:
+    """What an update sees of its own values, errors and rewards; reads, never writes.
+
+    Args:
+        network: the online network.
+        batch: the transitions at hand.
+        targets: what they learn towards.
+        output: the network's view of them.
+        q: values of the actions taken.
+        td_error: sum over branches of |target - q|.
+    """
+    atoms = network.atoms
     law = output.logits.softmax(-1)
     entropy = -(law * output.logits.log_softmax(-1)).sum(-1)
-    realised = targets.probabilities @ atoms
-    unexplained = (realised - found.q.mean(1)).var() / realised.var().clamp(min=1e-12)
+    returns = targets.probabilities @ atoms
+    unexplained = (returns - q.mean(1)).var() / returns.var().clamp(min=1e-12)
     measured = {
         Slot.H_RMS: output.h.square().mean().sqrt(),
-        Slot.TD_ERROR: found.td_error.mean() / found.q.shape[1],
-        Slot.GRADIENT_NORM: gradient_norm.clamp(min=1e-12).log(),
+        Slot.TD_ERROR: td_error.mean() / q.shape[1],
         Slot.TARGET_DRIFT: targets.drift,
         Slot.ENTROPY: entropy[:, network.heads.exists].mean() / math.log(len(atoms)),
         Slot.REWARD_VOLATILITY: batch.reward.square().mean().sqrt(),

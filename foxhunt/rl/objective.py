@@ -11,6 +11,7 @@ from foxhunt.nn.gates import uniform_draw, uniform_hash
 from foxhunt.nn.isv import Slot
 from foxhunt.nn.network import Network, NetworkOutput
 from foxhunt.rl import auxiliary, branching, categorical, losses
+from foxhunt.rl.measure import measure
 from foxhunt.rl.outcome import judged_mean
 from foxhunt.rl.quantile import quantile_huber
 from foxhunt.rl.replay import Batch
@@ -23,11 +24,12 @@ TARGET_LEVEL, STOP_LEVEL, HORIZON_LEVEL = 0.6, 0.8, 0.5
 class Findings(NamedTuple):
     """What an update found on its way to the loss."""
 
-    output: NetworkOutput
     q: Float[Tensor, "batch branches"]
     """Values of the actions taken."""
     td_error: Float[Tensor, " batch"]
     """Sum over branches of |target - q|."""
+    measured: dict[Slot, Float[Tensor, ""]]
+    """Measures for the internal state vector."""
     losses: dict[str, Float[Tensor, ""]]
     """Every head's loss before its weight."""
 
@@ -63,14 +65,14 @@ class Objective(nn.Module):
             first, second = output.h[::2], output.h[1::2]
             parts["predictive"] = auxiliary.predictive_coding(first, second, batch.consecutive)
         loss = torch.stack([self.weights[name] * part for name, part in parts.items()]).sum()
-        return loss, Findings(output, q, td_error, parts)
+        return loss, Findings(q, td_error, measure(network, batch, targets, output, q, td_error), parts)
 
     def _value_losses(
         self, batch: Batch, targets: Targets, output: NetworkOutput, seed: Int[Tensor, ""]
     ) -> dict[str, Tensor]:
         network, weight, parts = self.network, batch.weight, {}
         if targets.samples is not None:
-            tau = uniform_draw(seed, (len(weight), network.config.quantiles))
+            tau = uniform_draw(seed, (len(weight), network.config.quantiles)).to(weight.dtype)
             online = branching.take_quantiles(network.quantiles(output.h, tau), batch.action)
             branches = online.shape[-1]
             each = quantile_huber(

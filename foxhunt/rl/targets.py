@@ -34,7 +34,7 @@ def bootstrap(network: Network, target: Network, batch: Batch, seed: Int[Tensor,
     samples = coordinated = None
     if network.quantile:
         count = network.config.quantiles
-        tau = uniform_draw(seed, (2, len(batch.reward), count))
+        tau = uniform_draw(seed, (2, len(batch.reward), count)).to(batch.reward.dtype)
         choice = network.mask(network.quantiles(online.h, tau[0]).mean(1)).argmax(-1)
         law = branching.take_quantiles(target.quantiles(held.h, tau[1]), choice).flatten(1)
         samples = batch.reward.unsqueeze(1) + batch.discount.unsqueeze(1) * law
