@@ -40,8 +40,9 @@ QUARANTINE_COLUMNS: Final = ["kind", "file", "row", "ts_event", "instrument", "r
 
 REASONS: Final[dict[str, str]] = {
     "crossed": "best bid above best ask",
+    "bad book": "levels of one side are not in order of price",
     "locked": "best bid equals best ask in continuous trading",
-    "out of order": "stamp before the row above it",
+    "out of order": "stamp before that of a row above it",
     "duplicate": "same stamp and content as the row above it",
     "bad price": "price is NaN, zero, negative or infinite",
     "off tick": "price is not a multiple of the tick",

@@ -4,6 +4,7 @@ The tables are the ledger as it is written, so that whatever a report says can b
 Times are UTC with nanoseconds. An order decided at `time` fills in (`time`, `until`]: the tape knows no finer.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,7 +95,7 @@ class Backtest:
     """
 
     policy: str
-    branches: dict[str, tuple[str, ...]]
+    branches: Mapping[str, tuple[str, ...]]
     """Name of each action branch, and of its actions."""
     accounts: tuple[Account, ...]
     decisions: pl.DataFrame

@@ -3,8 +3,10 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from html import escape
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
@@ -31,6 +33,10 @@ class Context:
     """The run's whole configuration."""
     reproduce: str
     """Command that makes this report again."""
+
+    def to_json(self) -> dict[str, Any]:
+        """What summary.json holds of it."""
+        return {"facts": dict(self.facts), "config": self.config, "reproduce": self.reproduce}
 
 
 def render(summary: Summary, agent: Backtest, profits: Sequence[tuple[str, Profit]], context: Context) -> str:
@@ -67,13 +73,23 @@ def render(summary: Summary, agent: Backtest, profits: Sequence[tuple[str, Profi
     return page.page(context.title, parts)
 
 
+def time_span(start_ns: int, stop_ns: int, timezone: str) -> str:
+    """From when to when, in local time; the date is said again only when it changes."""
+    zone = ZoneInfo(timezone)
+    start, stop = (datetime.fromtimestamp(ns / 1e9, zone) for ns in (start_ns, stop_ns))
+    end = f"{stop:%H:%M:%S}" if start.date() == stop.date() else f"{stop:%Y-%m-%d %H:%M:%S}"
+    return f"{start:%Y-%m-%d %H:%M:%S} to {end} {timezone}"
+
+
 def _head(summary: Summary, context: Context, agent: Backtest) -> str:
     symbols = sorted({account.symbol for account in agent.accounts})
     shown = ", ".join(symbols[:8]) + (f" and {len(symbols) - 8} more" if len(symbols) > 8 else "")
     capital = f"{money(summary.capital)} {summary.currency} capital"
+    accounts = agent.accounts
+    span = time_span(min(a.start_ns for a in accounts), max(a.stop_ns for a in accounts), accounts[0].timezone)
     lines = [
         f"<h1>{escape(context.title)}</h1>",
-        f'<p class="meta">{escape(f"{shown} · split {summary.split} · {capital}")}</p>',
+        f'<p class="meta">{escape(f"{shown} · {summary.split} split: {span} · {capital}")}</p>',
         f'<div class="verdict"><p>{escape(typeset(summary.verdict))}</p>',
         f"<p>{escape(summary.comparison)}</p></div>",
     ]

@@ -86,9 +86,9 @@ def profit(backtest: Backtest, interval_ns: int) -> Profit:
     return Profit(pnl.astype(np.float64), labels.astype(np.int64), until_ns.astype(np.int64))
 
 
-def one_currency(accounts: Sequence[Account]) -> str:
-    """The currency all accounts share; raises `ConfigError` when there are several."""
-    currencies = sorted({account.currency for account in accounts})
+def one_currency(instruments: Sequence[Instrument]) -> str:
+    """The currency that all instruments trade in; raises `ConfigError` when there are several."""
+    currencies = sorted({instrument.currency for instrument in instruments})
     if len(currencies) > 1:
         raise ConfigError(
             f"profit in {' and '.join(currencies)} cannot be added; back-test the instruments of one currency at a time"

@@ -25,7 +25,7 @@ def apply_fill(
 ) -> Account:
     """Book a fill of signed `lots` for signed `notional` (price in ticks times signed lots)."""
     money = notional * terms.tick_value
-    closed = closing_lots(account.position, lots)
+    closed = closing_lots(account.position, lots).double()
     kept_share = 1 - closed / account.position.abs().clamp(min=1)
     opened_share = 1 - closed / lots.abs().clamp(min=1)
     return Account(

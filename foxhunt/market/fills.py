@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from foxhunt.market.queue import UNKNOWN
 from foxhunt.market.tape import EXTREME_LEVEL, EXTREME_NEXT, EXTREME_SIZE, EXTREME_TICK, VOLUME_BEFORE, Tape
 
 
@@ -103,5 +104,6 @@ def rest(
     fill = torch.minimum(remaining, torch.maximum(by_trades, by_book))
     if through_fills_all:
         fill = torch.where(passed, remaining, fill)
-    ahead = torch.where(passed, 0, (ahead - evidence.at).clamp(min=0))
-    return fill, ahead, torch.minimum((fill - by_trades).clamp(min=0), by_book)
+    # An unknown place stays unknown whatever trades there.
+    waiting = torch.where(ahead < UNKNOWN, (ahead - evidence.at).clamp(min=0), ahead)
+    return fill, torch.where(passed, 0, waiting), torch.minimum((fill - by_trades).clamp(min=0), by_book)

@@ -67,8 +67,10 @@ def advance(
     touch = tape.touch.index_select(0, row)
     intent = decode(action, active, state.account.position, state.cap, state.order, touch, terms, rules)
 
-    early, taken = _fill_on_the_way(tape, market, terms, state)
+    early = _fill_on_the_way(tape, market, terms, state)
+    taken = _remember(state.taken, early.level, early.shown)
     taken = _carry(taken, tape.execution_from.index_select(0, row))
+    taken = _remember(taken, early.level_next, early.shown)
     taker, order, lots = _reach_market(tape, market, terms, early, intent, taken, row)
     maker = _fill_resting(
         tape, market, terms, taker.account, order, taker.taken, row, torch.where(intent.stays, KEPT, FRESH)
@@ -78,7 +80,8 @@ def advance(
     row = row + active.long()
     taken = _carry(taken, tape.decision_from.index_select(0, row))
     taken = _remember(taken, maker.level_next, maker.shown)
-    order = _age_in_queue(tape, market, terms, maker, row)
+    traded = maker.traded + torch.where(intent.stays, early.traded, 0)
+    order = _age_in_queue(tape, market, terms, maker.order, traded, row)
 
     half_ticks = tape.touch.index_select(0, row).sum(1)
     worth = equity(maker.account, terms, half_ticks)
@@ -126,14 +129,13 @@ def advance(
     return Outcome(after, worth - state.worth, terminated, truncated, events)
 
 
-def _fill_on_the_way(tape: Tape, market: MarketConfig, terms: Terms, state: MarketState) -> tuple[_Maker, Tensor]:
+def _fill_on_the_way(tape: Tape, market: MarketConfig, terms: Terms, state: MarketState) -> _Maker:
     """Fills of the working order before this decision's orders arrive, whatever they will do to it."""
-    account, order, taken, row = state.account, state.order, state.taken, state.row
+    account, order, row = state.account, state.order, state.row
     if tape.has_early:
-        maker = _fill_resting(tape, market, terms, account, order, taken, row, torch.full_like(row, EARLY))
-        return maker, _remember(taken, maker.level, maker.shown)
+        return _fill_resting(tape, market, terms, account, order, state.taken, row, torch.full_like(row, EARLY))
     nothing = torch.zeros_like(row)
-    return _Maker(account, order, nothing, torch.zeros_like(state.worth), nothing, nothing, nothing, nothing), taken
+    return _Maker(account, order, nothing, torch.zeros_like(state.worth), nothing, nothing, nothing, nothing)
 
 
 def _reach_market(
@@ -222,12 +224,11 @@ def _fill_resting(
     )
 
 
-def _age_in_queue(tape: Tape, market: MarketConfig, terms: Terms, maker: _Maker, row: Tensor) -> Order:
+def _age_in_queue(tape: Tape, market: MarketConfig, terms: Terms, order: Order, traded: Tensor, row: Tensor) -> Order:
     """Working orders one step older, and moved forward by what the next decision book no longer displays."""
-    order = maker.order
     tick, size = _side_of_book(tape.decision, row, order.side < 0)
     now, reached = displayed_at(tick, size, order.side, order.tick)
-    ahead = advance_queue(market.queue, order.ahead, order.displayed, maker.traded, now, terms.contract)
+    ahead = advance_queue(market.queue, order.ahead, order.displayed, traded, now, terms.contract)
     return order._replace(
         ahead=torch.where(reached, ahead, order.ahead),
         displayed=torch.where(reached, now, order.displayed),

@@ -39,7 +39,8 @@ EXTREME_SIZE: Final = 1
 EXTREME_LEVEL: Final = 2
 """Where that level stands in this row's execution book (its decision book for the early window)."""
 EXTREME_NEXT: Final = 3
-"""Where it stands in the next row's decision book, if it is not in this row's execution book."""
+"""Where it stands in the next book of the chain, the next row's decision book (this row's execution book for the early
+window), if it is not in the first."""
 VOLUME_BEFORE: Final = 4
 """Prefix sum of traded volume in front of the window's first trade."""
 WINDOW_FIELDS: Final = 5

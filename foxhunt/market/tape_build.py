@@ -123,13 +123,13 @@ def _build_part(book: "pl.DataFrame", trade_frame: "pl.DataFrame", instrument: I
         )
     decision, execution = tradable[rows.decision], tradable[rows.execution]
     lives = level_lives(books)
-    decision_from = carry_over(lives[decision], np.roll(lives[execution], 1, axis=0))
+    now, reached, later = lives[decision], lives[execution], np.roll(lives[decision], -1, axis=0)
+    decision_from = carry_over(now, np.roll(reached, 1, axis=0))
     decision_from[rows.segments[:, 0]] = 2 * config.levels
     stamps = window_stamps(rows, books.time[execution])
-    following = np.roll(lives[decision], -1, axis=0)
     table = [
-        extremes(books, lives, stamps[window], lives[here], following)
-        for window, here in ((KEPT, execution), (FRESH, execution), (EARLY, decision))
+        extremes(books[tradable], lives[tradable], stamps[window], here, following)
+        for window, here, following in ((KEPT, reached, later), (FRESH, reached, later), (EARLY, now, reached))
     ]
     return _Part(
         rows=rows,
@@ -137,7 +137,7 @@ def _build_part(book: "pl.DataFrame", trade_frame: "pl.DataFrame", instrument: I
         clock=local_clock(rows.time, instrument.timezone)[1],
         decision=np.stack([books.tick[decision], books.size[decision]], 2),
         execution=np.stack([books.tick[execution], books.size[execution]], 2),
-        execution_from=carry_over(lives[execution], lives[decision]),
+        execution_from=carry_over(reached, now),
         decision_from=decision_from,
         windows=np.stack(table, 1),
         flow=sort_trades(trades, stamps, (KEPT, FRESH, EARLY)),

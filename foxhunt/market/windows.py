@@ -52,7 +52,7 @@ def window_stamps(rows: Rows, execution_time: Integers) -> dict[int, tuple[Integ
 def extremes(
     books: Books, lives: Integers, stamps: tuple[Integers, Integers], here: Integers, following: Integers
 ) -> Integers:
-    """[rows, buy/sell order, WINDOW_FIELDS] best opposite price that the books of each window show, with its size.
+    """[rows, buy/sell order, WINDOW_FIELDS] best opposite price that tradable books of each window show, with its size.
 
     `here` and `following` are the level lives [rows, 2, levels] of the books in which the extreme's level is looked up.
     Among equal prices the book with the largest size counts, and of those the first.
@@ -63,12 +63,10 @@ def extremes(
     result[:, :, EXTREME_LEVEL : EXTREME_NEXT + 1] = nowhere
     row, event = _members(books.time, stamps)
     for order_side, side, sign in ((0, ASK, 1), (1, BID, -1)):
-        shown = books.size[event, side, 0] > 0
-        member, at = row[shown], event[shown]
-        tick, size = books.tick[at, side, 0], books.size[at, side, 0]
-        order = np.lexsort((-size, sign * tick, member))
-        chosen = order[np.diff(member[order], prepend=-1) != 0]
-        owner, extreme = member[chosen], at[chosen]
+        tick, size = books.tick[event, side, 0], books.size[event, side, 0]
+        order = np.lexsort((-size, sign * tick, row))
+        chosen = order[np.diff(row[order], prepend=-1) != 0]
+        owner, extreme = row[chosen], event[chosen]
         result[owner, order_side, EXTREME_TICK] = tick[chosen]
         result[owner, order_side, EXTREME_SIZE] = size[chosen]
         life = lives[extreme, side, 0]

@@ -1,8 +1,10 @@
 """What a run trains on: the environments and what was fitted on the training data."""
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import torch
 
 from foxhunt.config import TrainConfig
 from foxhunt.errors import CheckpointError, ConfigError
@@ -20,7 +22,8 @@ class Task:
     environment: VectorEnvironment
     """Where the agent trains."""
     validation: VectorEnvironment
-    """Where it is judged: one episode in each of its environments."""
+    """Where it is judged: one episode in each of its environments. On a market: the whole validation split, cut into
+    episodes of the length trained on."""
     unit: str
     """What returns are counted in, for people."""
     fitted: dict[str, Any] = field(default_factory=dict)
@@ -65,7 +68,8 @@ def _market_task(config: TrainConfig, fitted: dict[str, Any] | None) -> Task:
     environment = TradingEnvironment(
         parts["train"], config.market, config.environments, scaler=scaler, device=config.device
     )
-    validation = TradingEnvironment(parts["validate"], config.market, scaler=scaler, sweep=True, device=config.device)
+    episodes = cut_into_episodes(parts["validate"], config.market.episode_steps)
+    validation = TradingEnvironment(episodes, config.market, scaler=scaler, sweep=True, device=config.device)
     currencies = {instrument.currency for instrument in tape.instruments}
     return Task(
         environment=environment,
@@ -73,6 +77,20 @@ def _market_task(config: TrainConfig, fitted: dict[str, Any] | None) -> Task:
         unit=currencies.pop() if len(currencies) == 1 else "money",
         fitted={"scaler": scaler.state_dict(), "tape": digest},
     )
+
+
+def cut_into_episodes(tape: Tape, steps: int) -> Tape:
+    """The same rows with segments of at most `steps` decisions, each decision in exactly one of them.
+
+    Played side by side, these short episodes judge an agent many times faster than a back-test, and on the length
+    it trained for. A segment's last row is only marked, so that neighbours share it.
+    """
+    pieces = [
+        (start, min(start + steps + 1, stop))
+        for first, stop in tape.segments.tolist()
+        for start in range(first, stop - 1, steps)
+    ]
+    return replace(tape, segments=torch.tensor(pieces, device=tape.device))
 
 
 def _digest(tape: Tape) -> str:

@@ -17,11 +17,9 @@ SECOND = 1_000_000_000
 TICK, FEE_BPS = 0.5, 1.0
 
 
-def account(
-    symbol: str = "ABC", start: int = 0, steps: int = 4, cash: float = 1000.0, currency: str = "USD"
-) -> Account:
+def account(symbol: str = "ABC", start: int = 0, steps: int = 4, cash: float = 1000.0) -> Account:
     """An account that decides once a second from second `start` on."""
-    return Account(symbol, currency, "UTC", cash, TICK, TICK, start * SECOND, (start + steps) * SECOND)
+    return Account(symbol, "USD", "UTC", cash, TICK, TICK, start * SECOND, (start + steps) * SECOND)
 
 
 def backtest(

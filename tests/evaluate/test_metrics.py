@@ -145,9 +145,9 @@ def test_clock_counts_the_sessions_of_the_data() -> None:
 
 
 def test_currencies_are_not_added() -> None:
-    assert one_currency([account("A"), account("B")]) == "USD"
+    assert one_currency([Instrument("A", "1"), Instrument("B", "1")]) == "USD"
     with pytest.raises(ConfigError, match="CNY and USD cannot be added"):
-        one_currency([account("A"), account("B", currency="CNY")])
+        one_currency([Instrument("A", "1"), Instrument("B", "1", currency="CNY")])
 
 
 def test_average_over_seeds_is_none_where_a_seed_has_none() -> None:

@@ -1,0 +1,123 @@
+"""Where in the user's code an operation comes from."""
+
+import linecache
+import re
+import sysconfig
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import torch
+
+_TORCH: Final = str(Path(torch.__file__).parent)
+_OWN: Final = str(Path(__file__).parent)
+_STDLIB: Final = sysconfig.get_paths()["stdlib"]
+_SITE: Final = ("site-packages", "dist-packages")
+_BACKWARD_NAME: Final = re.compile(r"(^|[_.])(backward|bwd|bw|grad|gradient|gradients)($|[_.])")
+_TARGET_NAME: Final = re.compile(r"(^|[_.])(target|tg|tgt)($|[_.])")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One line of the user's code on the call stack."""
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def source(self) -> str:
+        """The line's text without its indentation."""
+        return linecache.getline(self.file, self.line).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The user's frames, innermost first, and what torch was doing in between.
+
+    `modules` are the named modules, innermost first, `native` says that the autograd engine ran its own derivative,
+    `recomputed` that a checkpoint runs a forward pass again, `function` is the custom autograd function whose
+    backward is on the stack.
+    """
+
+    frames: tuple[Frame, ...]
+    modules: tuple[str, ...] = ()
+    native: bool = False
+    in_backward: bool = False
+    recomputed: bool = False
+    function: type[torch.autograd.Function] | None = None
+
+    @property
+    def top(self) -> Frame:
+        """The innermost line of the user's code."""
+        return self.frames[0] if self.frames else Frame("<unknown>", 0, "<unknown>")
+
+    @property
+    def module(self) -> str:
+        """Path of the innermost named module."""
+        return self.modules[0] if self.modules else ""
+
+    @property
+    def backward(self) -> bool:
+        """Whether this is backward code: run by autograd, or hand-written and named so."""
+        if self.recomputed:
+            return False
+        return self.in_backward or any(_BACKWARD_NAME.search(frame.function) for frame in self.frames)
+
+    @property
+    def target(self) -> bool:
+        """Whether a function or module on the stack is named after a target network."""
+        names = [*self.modules, *(frame.function for frame in self.frames)]
+        return not torch.is_grad_enabled() and any(_TARGET_NAME.search(name) for name in names)
+
+
+@cache
+def is_user_file(filename: str) -> bool:
+    """Whether a code object's file is the user's: not torch, not the standard library, not the auditor."""
+    if filename.startswith(("<", _TORCH, _OWN)):
+        return False
+    return not filename.startswith(_STDLIB) or any(part in filename for part in _SITE)
+
+
+@cache
+def _role(code: CodeType) -> str:
+    """What a code object means for a stack: user, module call, engine, checkpoint, or nothing."""
+    if is_user_file(code.co_filename):
+        return "backward" if code.co_name == "backward" else "user"
+    if code.co_filename.startswith(_TORCH):
+        if code.co_name == "_call_impl":
+            return "module"
+        if code.co_name == "_engine_run_backward":
+            return "engine"
+        if code.co_filename.endswith("checkpoint.py") and code.co_name in ("unpack_hook", "recompute_fn", "backward"):
+            return "checkpoint"
+    return ""
+
+
+def first_argument(frame: FrameType) -> Any:
+    """The value of a function's first parameter, None without parameters."""
+    code = frame.f_code
+    return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+
+
+def walk(frame: FrameType | None, names: dict[int, str]) -> Stack:
+    """Read the stack outward from `frame`; `names` names modules by id."""
+    frames: list[Frame] = []
+    modules: list[str] = []
+    native, in_backward, recomputed, function = False, False, False, None
+    while frame is not None:
+        role = _role(frame.f_code)
+        if role in ("user", "backward"):
+            frames.append(Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname))
+            if role == "backward" and function is None and not in_backward:
+                function = getattr(first_argument(frame), "_forward_cls", None)
+        elif role == "module" and not in_backward and (path := names.get(id(first_argument(frame)))):
+            modules.append(path)
+        elif role == "engine" and not in_backward:
+            in_backward, native = True, not frames
+        elif role == "checkpoint" and not in_backward:
+            recomputed = True
+        frame = frame.f_back
+    return Stack(tuple(frames), tuple(modules), native and not recomputed, in_backward, recomputed, function)

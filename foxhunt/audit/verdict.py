@@ -1,0 +1,201 @@
+"""From what the runs saw to verdicts: analysis proves safe, only a witness proves unsafe, disagreement is said."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from foxhunt.audit.backward import Check, check
+from foxhunt.audit.events import Finding, Scale, Trace
+from foxhunt.audit.frames import Frame, Stack
+from foxhunt.audit.memory import Member
+from foxhunt.audit.ranges import Range
+from foxhunt.audit.rules import RULES
+from foxhunt.audit.source import functions, type_tests
+from foxhunt.audit.spec import Spec
+
+SAFE: Final = "safe-with-signed"
+UNSAFE: Final = "assumes-non-negative"
+CHECK: Final = "needs-verification"
+ORDER: Final = (SAFE, CHECK, UNSAFE)
+_COMPARISONS: Final = frozenset({"gt", "ge", "lt", "le"})
+_TESTS: Final = frozenset({"sign-mask", "decided", "sign-gate"})
+_FAILURES: Final = frozenset({"domain", "probability", "deviation", "index", "unsigned-cast", "failed"})
+_RATIO: Final = 3.0
+
+
+@dataclass
+class Judged:
+    """A finding with its verdict: the rule, where it is, what shows it, and the reads of T that lead to it."""
+
+    rule: str
+    verdict: str
+    stack: Stack
+    operation: str
+    evidence: str
+    mitigation: str
+    sources: set[str] = field(default_factory=set)
+    end_line: int = 0
+
+    @property
+    def frame(self) -> Frame:
+        """The line of the hazard."""
+        return self.stack.top
+
+
+def judge(trace: Trace, spec: Spec) -> list[Judged]:
+    """Every finding that is not safe."""
+    assume, becomes = Range.parse(spec.assume), Range.parse(spec.becomes)
+    checks = {function: check(call, assume, becomes) for function, call in trace.functions.items()}
+    found = [judged for finding in trace.findings.values() if (judged := _operation(finding, trace, checks))]
+    found += _backwards(trace, checks)
+    found += [judged for scale in trace.scales.values() if (judged := _scale(scale))]
+    found += _duplicates(trace, becomes)
+    found += _type_tests(trace, spec, assume, becomes)
+    found += _shared_targets(spec)
+    return found
+
+
+def _operation(finding: Finding, trace: Trace, checks: dict[type, Check]) -> Judged | None:
+    frame = finding.frame
+    test = f"{frame.file}:{frame.line}:{finding.operation}"
+    if finding.rule in _TESTS and finding.operation in _COMPARISONS and test not in trace.confirmed:
+        return None
+    # What could already happen before is news only if it is a plain failure that was never seen then.
+    before = finding.measured.get("assume", 0.0)
+    if not finding.possible and not (finding.witnessed and finding.rule in _FAILURES and before == 0):
+        return None
+    if finding.rule == "sign-gate" and finding.stack.function is not None:
+        result = checks.get(finding.stack.function)
+        if result and result.becomes and not result.rectifies:
+            return None
+    verdict = UNSAFE if finding.possible and finding.witnessed else CHECK
+    rule = RULES[finding.rule]
+    shown = ", ".join(f"{run} {value:.0%}" for run, value in finding.measured.items())
+    evidence = f"{rule.title}: `{frame.source}`"
+    if finding.detail:
+        evidence += f"; {finding.detail}"
+    elif shown:
+        evidence += f"; share of affected entries: {shown}"
+    if verdict == CHECK and finding.measured:
+        evidence += "; " + ("no run shows it" if finding.possible else "analysis sees it under both ranges")
+    return Judged(finding.rule, verdict, finding.stack, finding.operation, evidence, rule.fix, set(finding.sources))
+
+
+def _backwards(trace: Trace, checks: dict[type, Check]) -> list[Judged]:
+    """Custom functions that read or make T and whose backward is not the Jacobian of their forward."""
+    found = []
+    gated = {finding.stack.function for finding in trace.findings.values() if finding.rule == "sign-gate"}
+    for function, call in trace.functions.items():
+        result = checks[function]
+        if result.becomes or (result.becomes is None and not (call.reads or function in gated)):
+            continue
+        start, end = _span(function)
+        verdict = UNSAFE if result.becomes is False and result.assume else CHECK
+        said = "cannot be checked in float64: " + result.detail
+        if result.becomes is False:
+            said = f"fails on the new range, {'passes' if result.assume else 'fails too'} on the assumed one"
+        rule = RULES["wrong-backward"]
+        name = f"{function.__qualname__}."
+        sources = {read.key for read in trace.reads.values() if read.frame.function.startswith(name)}
+        evidence = f"{rule.title}: gradient check of {function.__qualname__} {said}"
+        found.append(Judged(rule.id, verdict, Stack((start,)), "backward", evidence, rule.fix, sources, end))
+    return found
+
+
+def _span(function: type) -> tuple[Frame, int]:
+    """First line (as a frame) and last line of a custom function's backward."""
+    code = function.backward.__code__  # type: ignore[attr-defined]  # autograd functions have a backward
+    for item in functions(code.co_filename):
+        if item.name == code.co_qualname:
+            return item.frame, item.node.end_lineno or item.node.lineno
+    return Frame(code.co_filename, code.co_firstlineno, code.co_qualname), code.co_firstlineno
+
+
+def _ratio(pairs: Iterable[tuple[float, float]]) -> float:
+    items = [(one, other) for one, other in pairs if one > 0 and other > 0]
+    return sum(one for one, _ in items) / sum(other for _, other in items) if items else 1.0
+
+
+def _scale(scale: Scale) -> Judged | None:
+    if not {"assume", "becomes"} <= scale.measured.keys():
+        return None
+    before, after = _ratio(scale.measured["assume"]), _ratio(scale.measured["becomes"])
+    if not 1 / _RATIO <= before <= _RATIO or 1 / _RATIO <= after <= _RATIO:
+        return None
+    rule = RULES["scale"]
+    evidence = (
+        f"{rule.title}: RMS of T over RMS of the other part is {before:.3g} as assumed and {after:.3g} as it becomes; "
+        f"multiplying the other part by {after:.3g} matches them"
+    )
+    return Judged(rule.id, CHECK, scale.stack, scale.operation, evidence, rule.fix, {scale.read})
+
+
+def _duplicates(trace: Trace, becomes: Range) -> list[Judged]:
+    """Programs other than the changed one that make T."""
+    found: dict[tuple[str, int], Judged] = {}
+    for member in trace.members:
+        if member.primary or member.derived or member.maker is None or member.kind != "tensor":
+            continue
+        pinned = member.made_low >= 0 and member.measured_low >= 0 and becomes.low < 0
+        rule = RULES["duplicate-producer"]
+        range_said = "and can never be negative" if pinned else "by other operations"
+        evidence = f"{rule.title}: `{member.maker.top.source}` makes {member.locator} {range_said}"
+        key = (member.maker.top.file, member.maker.top.line)
+        verdict = UNSAFE if pinned else CHECK
+        found[key] = Judged(rule.id, verdict, member.maker, member.operation, evidence, rule.fix)
+    return list(found.values())
+
+
+def _type_tests(trace: Trace, spec: Spec, assume: Range, becomes: Range) -> list[Judged]:
+    if not (assume.low >= 0 > becomes.low):
+        return []
+    models = spec.named_models
+    makers = {type(models[m.maker.module]).__name__ for m in trace.members if m.maker and m.maker.module in models}
+    rule = RULES["activation-type"]
+    return [
+        Judged(
+            rule.id,
+            UNSAFE if tested in makers else CHECK,
+            Stack((frame,)),
+            "isinstance",
+            f"{rule.title}: `{frame.source}` looks for {tested}"
+            + (", the class that makes T today" if tested in makers else ""),
+            rule.fix,
+        )
+        for frame, tested in type_tests(trace.executed)
+    ]
+
+
+def _shared_targets(spec: Spec) -> list[Judged]:
+    """Models named target that hold the very parameters of another model."""
+    if not isinstance(spec.models, dict):
+        return []
+    rule = RULES["shared-target"]
+    found = []
+    for name, model in spec.models.items():
+        owned = {parameter.data_ptr() for parameter in model.parameters()}
+        for other, twin in spec.models.items():
+            shared = owned & {parameter.data_ptr() for parameter in twin.parameters()}
+            if "target" in name and other != name and shared:
+                evidence = f"{rule.title}: {name} shares {len(shared)} of {len(owned)} parameters with {other}"
+                found.append(Judged(rule.id, UNSAFE, Stack((_model_frame(model),)), name, evidence, rule.fix))
+    return found
+
+
+def _model_frame(model: object) -> Frame:
+    code = type(model).forward.__code__  # type: ignore[attr-defined]  # every module has a forward
+    return Frame(code.co_filename, code.co_firstlineno, code.co_qualname)
+
+
+def worst(verdicts: Iterable[str]) -> str:
+    """The least safe of some verdicts; safe without any."""
+    return max(verdicts, key=ORDER.index, default=SAFE)
+
+
+def makers(members: Iterable[Member]) -> list[Stack]:
+    """Where T is made, each line once."""
+    stacks: dict[tuple[str, int], Stack] = {}
+    for member in members:
+        if member.maker is not None and member.kind == "tensor":
+            stacks.setdefault((member.maker.top.file, member.maker.top.line), member.maker)
+    return list(stacks.values())
