@@ -300,8 +300,8 @@ class TrainConfig:
     evaluations: int = 10
     """Evaluations on the validation split during training."""
     evaluation_episodes: int = 20
-    """Episodes of each evaluation on a Gymnasium environment. On a market, one plays the whole validation split, cut into
-    episodes of market.episode_steps."""
+    """Episodes of each evaluation on a Gymnasium environment. On a market, one plays the whole validation split, cut
+    into episodes of market.episode_steps."""
     seed: int = 0
     """Seed of everything random."""
     device: str = "cpu"

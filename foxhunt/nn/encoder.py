@@ -35,9 +35,10 @@ class Encoder(nn.Module):
 
     def __init__(self, widths: dict[str, int], config: NetworkConfig) -> None:
         super().__init__()
-        self.parts = tuple(widths)
-        hidden = config.hidden2
-        self.trunk = make_trunk(config.trunk, sum(widths.values()), config.hidden1, hidden)
+        # The regime reaches h through the internal state vector alone; its features are in `market` already.
+        self.parts = tuple(part for part in widths if part != "regime")
+        inputs, hidden = sum(widths[part] for part in self.parts), config.hidden2
+        self.trunk = make_trunk(config.trunk, inputs, config.hidden1, hidden)
         self.isv = InternalState()
         self.condition_width = ISV_EMBEDDING
         reads_isv = config.internal_state or config.temporal or config.risk_budget

@@ -1,6 +1,5 @@
 """Every head learns in one update, through one h, and nothing else moves."""
 
-import math
 from copy import deepcopy
 from dataclasses import replace
 
@@ -123,13 +122,13 @@ def test_update_measures_the_internal_state(network: Network) -> None:
 
 @pytest.mark.parametrize("trunk", ["grn", "relu"])
 def test_magnitude_input_has_one_rms_under_either_trunk(trunk: str) -> None:
-    """Row 3: after measuring, the values beside h have the RMS of h; before, they are off by the trunk's scale."""
+    """Row 3: after measuring, the values beside h have the RMS of h; before, a trunk of large scale drowns them."""
     torch.manual_seed(0)
     config = NetworkConfig(trunk=trunk, hidden1=32, hidden2=32, v_min=-5.0, v_max=5.0)
     network = Network(WIDTHS, BRANCHES, config)
     for block in network.encoder.trunk:
         for parameter in block.parameters():
-            parameter.data.mul_(1.5)
+            parameter.data.mul_(3)
     learner = Learner(
         network, replace(LEARNING, predictive_coding=0.0, learning_rate=1e-9, learning_rate_end=1e-9), 999
     )
@@ -144,7 +143,7 @@ def test_magnitude_input_has_one_rms_under_either_trunk(trunk: str) -> None:
     before = ratio()
     for _ in range(3):
         learner.update(batch)
-    assert abs(math.log(before)) > 0.2
+    assert before < 0.7
     assert ratio() == pytest.approx(1, abs=0.02)
 
 
