@@ -58,8 +58,8 @@ class GymnasiumEnvironment:
                 observation, reward[i], terminated[i], truncated[i], _ = member.step(taken)
                 seen.append(observation)
         self._ended = terminated | truncated
-        earned, *flags = (torch.from_numpy(values).to(self.device) for values in (reward, terminated, truncated))
-        return StepResult(self._observe(seen), earned, *flags)
+        earned, ends, cuts = (torch.from_numpy(values).to(self.device) for values in (reward, terminated, truncated))
+        return StepResult(self._observe(seen), earned, ends, cuts)
 
     def state_dict(self) -> dict[str, Any]:
         """Every environment's state, or `opaque`: what keeps it from being captured, in words."""
