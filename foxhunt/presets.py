@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from foxhunt.config import LearnerConfig, NetworkConfig, TrainConfig
+from foxhunt.config import LearnerConfig, NetworkConfig, TapeConfig, TrainConfig
 
 FULL: Final = NetworkConfig(
     gated_branches=True,
@@ -32,11 +32,20 @@ PRESETS: Final[dict[str, TrainConfig]] = {
         learner=LearnerConfig(
             learning_rate=1e-3,
             learning_rate_end=1e-4,
+            n_step=5,
             batch_size=128,
             replay_capacity=60_000,
             warmup_steps=1_000,
             steps_per_update=8,
             target_rate=0.01,
         ),
+    ),
+    # Half an hour of order book: decisions twice a second, so that there are enough of them.
+    "demo": TrainConfig(
+        steps=60_000,
+        environments=16,
+        evaluations=6,
+        tape=TapeConfig(every="500ms"),
+        learner=LearnerConfig(batch_size=128, replay_capacity=60_000, warmup_steps=2_000, steps_per_update=16),
     ),
 }

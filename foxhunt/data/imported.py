@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 import polars as pl
@@ -11,8 +12,8 @@ from foxhunt.data.schema import KINDS, Instrument, Kind
 from foxhunt.errors import DataError
 
 CONSERVATION: Final = (
-    "read = out + quarantined, for every stage and symbol; stage events counts order events applied to the book "
-    "builder, whose book rows are counted apart under stage book with their own origin"
+    "rows read = rows out + rows quarantined, for every stage and symbol; order events count as out when applied to "
+    "the book, whose rows are counted apart"
 )
 """The law every dataset states and `Count` enforces."""
 
@@ -72,9 +73,10 @@ def plain_counts(frame: pl.DataFrame, origin: str = "source rows") -> dict[str, 
 def merge(parts: Iterable[Imported]) -> Imported:
     """One import of several; counts of the same stage and symbol add up.
 
-    Raises `DataError` when two parts describe one symbol differently.
+    Raises `DataError` when two parts describe one symbol differently or hold the same time of it.
     """
     parts = list(parts)
+    _refuse_overlap(parts)
     instruments: dict[str, Instrument] = {}
     counts: Counts = {}
     for part in parts:
@@ -101,6 +103,22 @@ def merge(parts: Iterable[Imported]) -> Imported:
         sources=[source for part in parts for source in part.sources],
         notes=list(dict.fromkeys(note for part in parts for note in part.notes)),
     )
+
+
+def _refuse_overlap(parts: list[Imported]) -> None:
+    """Two files that cover one time of an instrument would double its rows."""
+    spans: dict[tuple[Kind, str], list[tuple[int, int, str]]] = {}
+    for part in parts if len(parts) > 1 else []:
+        for kind, frame in part.frames.items():
+            ranges = frame.group_by("instrument").agg(
+                pl.col("ts_event").min().alias("a"), pl.col("ts_event").max().alias("b")
+            )
+            for symbol, first, last in ranges.iter_rows():
+                spans.setdefault((kind, symbol), []).append((first, last, part.sources[0]))
+    for (stage, symbol), ranges_of in spans.items():
+        for (_, end, one), (start, _, other) in pairwise(sorted(ranges_of)):
+            if start < end:
+                raise DataError(f"{one} and {other} both hold {stage} of {symbol} for the same time; import them apart")
 
 
 def _add(a: Count, b: Count) -> Count:

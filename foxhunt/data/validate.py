@@ -7,6 +7,7 @@ passes comes back canonical, prices on the tick grid and sizes in lots.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import time
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -110,12 +111,15 @@ def session_checks(instruments: dict[str, Instrument]) -> list[Check]:
     checks: list[Check] = []
     for (timezone, sessions), symbols in calendars.items():
         clock = pl.from_epoch("ts_event", "ns").dt.replace_time_zone("UTC").dt.convert_time_zone(timezone).dt.time()
-        inside = pl.any_horizontal(
-            (clock >= pl.lit(start).str.to_time("%H:%M")) & (clock < pl.lit(stop).str.to_time("%H:%M"))
-            for start, stop in sessions
-        )
+        inside = pl.any_horizontal(within_session(clock, start, stop) for start, stop in sessions)
         checks.append(("outside session", pl.col("instrument").is_in(symbols) & ~inside))
     return checks
+
+
+def within_session(clock: pl.Expr, start_text: str, stop_text: str) -> pl.Expr:
+    """Whether a clock time lies in a session, half-open; one that stops before it starts runs over midnight."""
+    start, stop = time.fromisoformat(start_text), time.fromisoformat(stop_text)
+    return (clock >= start) & (clock < stop) if start < stop else (clock >= start) | (clock < stop)
 
 
 def price_checks(frame: pl.DataFrame, columns: Sequence[str]) -> list[Check]:
@@ -160,11 +164,17 @@ def duplicate_checks(columns: Sequence[str]) -> list[Check]:
 
 
 def sift_book(
-    frame: pl.DataFrame, instruments: dict[str, Instrument], source: Source, first: Sequence[Check] = ()
+    frame: pl.DataFrame,
+    instruments: dict[str, Instrument],
+    source: Source,
+    first: Sequence[Check] = (),
+    *,
+    duplicates: bool = True,
 ) -> Sifted:
     """Check raw book rows and make them canonical; a level without price and size is missing, not bad.
 
-    `first` holds the format's own checks (phases, sentinels), which name the reason before any other.
+    `first` holds the format's own checks (phases, sentinels), which name the reason before any other. Without
+    `duplicates` equal rows are accepted, as two events that leave the best levels alone make them.
     """
     levels = [n for n in range(LEVELS) if f"bid_px_{n:02d}" in frame.columns]
     prices = [f"{side}_px_{n:02d}" for n in levels for side in ("bid", "ask")]
@@ -184,7 +194,8 @@ def sift_book(
         ("crossed", pl.col("bid_px_00") > pl.col("ask_px_00") + _slack(frame)),
         ("locked", (pl.col("bid_px_00") - pl.col("ask_px_00")).abs() <= _slack(frame)),
     ]
-    sifted = sift("book", frame, (row_wise, order_checks(), duplicate_checks(content)), source)
+    stages = (row_wise, order_checks(), duplicate_checks(content) if duplicates else [])
+    sifted = sift("book", frame, stages, source)
     return sifted._replace(passed=canonical("book", sifted.passed, prices, sizes))
 
 

@@ -157,8 +157,8 @@ def _random_note(matched: baselines.Matched, seeds: int) -> str:
 
 def _rule_note(rule: baselines.FittedRule, split: Split) -> str:
     return (
-        f"{ACTIONS['order'][rule.order]} when imbalance passes {number(rule.threshold)}; fitted on {split}, "
-        f"where it came to {money(rule.profit)}"
+        f"full long or short when scaled imbalance reaches {number(rule.threshold)}, by {ACTIONS['order'][rule.order]} "
+        f"orders; fitted on {split} (profit there {money(rule.profit)})"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import plotly.graph_objects as go
+import plotly.io as pio
 import polars as pl
 from jaxtyping import Float64, Int64
 from plotly.subplots import make_subplots
@@ -24,8 +25,10 @@ FILLS_SHOWN: Final = 3_000
 AGENT_COLOUR: Final = "#12355b"
 COLOURS: Final = ("#8a8f98", "#c98a1b", "#7a5195", "#2a9d8f", "#b5495b")
 BUY, SELL, GAIN, LOSS = "#1f77b4", "#d1495b", "#2a9d8f", "#d1495b"
+_TEMPLATE: Final = go.layout.Template(pio.templates["plotly_white"])
+_TEMPLATE.layout.update(xaxis_title_font_size=13, yaxis_title_font_size=13, annotationdefaults_font_size=14)
 _LAYOUT: Final[dict[str, Any]] = {
-    "template": "plotly_white",
+    "template": _TEMPLATE,
     "font": {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 13, "color": "#24292f"},
     "margin": {"l": 80, "r": 16, "t": 8, "b": 40},
     "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
@@ -123,10 +126,10 @@ def fills_figure(backtest: Backtest, symbol: str) -> tuple[go.Figure, int]:
         _add_line(figure, segment["until"], segment["position_lots"], timezone, row=2, name="position", fill=True)
     markers, joined = _join_fills(fills)
     for side, colour, shape in (("buy", BUY, "triangle-up"), ("sell", SELL, "triangle-down")):
-        for liquidity, opened in (("taker", ""), ("maker", "-open")):
+        for liquidity, marker in (("taker", shape), ("maker", f"{shape}-open"), ("liquidation", "x")):
             shown = markers.filter(side=side, liquidity=liquidity)
             if shown.height:
-                _add_markers(figure, shown, timezone, f"{liquidity} {side}", colour, shape + opened)
+                _add_markers(figure, shown, timezone, f"{liquidity} {side}", colour, marker)
     _style(figure, 440, hovermode="closest")
     figure.update_yaxes(title=f"price, {accounts[0].currency}", tickformat=",", row=1, col=1)
     figure.update_yaxes(title="position, lots", tickformat=",", row=2, col=1)
@@ -186,8 +189,6 @@ def _style(figure: go.Figure, height: int, **changes: Any) -> None:
     """The common look, and what a figure changes of it."""
     figure.update_layout(**_LAYOUT, height=height)
     figure.update_layout(**changes)
-    figure.update_xaxes(title_font_size=13)
-    figure.update_yaxes(title_font_size=13)
 
 
 def _add_line(

@@ -19,7 +19,7 @@ def percent(share: float | None) -> str:
     """A share as a percentage; more decimals where the share is small."""
     if share is None:
         return "-"
-    return f"{share * 100:.1f} %" if share == 0 or abs(share) >= 0.001 else f"{share * 100:.3f} %"
+    return f"{share * 100:.3f} %" if 0.000_005 <= abs(share) < 0.001 else f"{share * 100:.1f} %"
 
 
 def number(value: float | None, digits: int = 2) -> str:

@@ -36,12 +36,11 @@ table.facts th { width: 230px; color: var(--soft); font-weight: 500; text-align:
 table.facts td { text-align: left; white-space: normal; overflow-wrap: anywhere; }
 pre { background: #f6f8fa; padding: 10px 14px; font-size: 12.5px; white-space: pre-wrap; overflow-wrap: anywhere; }
 summary { cursor: pointer; color: var(--soft); font-size: 13.5px; margin-top: 10px; }
-.figure { break-inside: avoid; }
+section, .figure { break-inside: avoid; }
 @media print {
   @page { size: A4 landscape; margin: 11mm; }
   main { max-width: none; padding: 0; }
   .modebar { display: none !important; }
-  h2 { break-after: avoid; }
   tr, .verdict, .collapse { break-inside: avoid; }
   body { -webkit-print-color-adjust: exact; print-color-adjust: exact; }
 }
@@ -66,9 +65,10 @@ def page(title: str, parts: Sequence[str]) -> str:
     )
 
 
-def heading(text: str, note: str = "") -> str:
-    """A section's title, with a sentence that says how to read what follows."""
-    return f"<h2>{escape(text)}</h2>" + (f'<p class="note">{escape(note)}</p>' if note else "")
+def section(title: str, note: str, *content: str) -> str:
+    """A section that paper keeps together: title, a sentence on how to read it, and what is to be read."""
+    said = f'<p class="note">{escape(note)}</p>' if note else ""
+    return f"<section><h2>{escape(title)}</h2>{said}" + "\n".join(content) + "</section>"
 
 
 def chart(figure: go.Figure, name: str) -> str:

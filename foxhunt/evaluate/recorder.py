@@ -120,13 +120,13 @@ class _Recorder:
         events = self.events
         lots, event = events.order_lots[segment, step], events.order_event[segment, step]
         crosses = events.order_crosses[segment, step]
-        names = np.array(ORDER_EVENTS, dtype=object)[event]
+        names = pl.Series(ORDER_EVENTS).gather(event)
         if expired:
             filled = events.taker_lots[segment, step].sum(1) + events.maker_lots[segment, step]
             lots = np.where(crosses, 0, lots - np.abs(filled))
-            names[:] = EXPIRED
+            names = pl.repeat(EXPIRED, len(step), eager=True)
         else:
-            names[(lots == 0) & (event != CANCELLED)] = REFUSED
+            names = names.set(pl.Series((lots == 0) & (event != CANCELLED)), REFUSED)
         kind = np.where(crosses, CROSS, events.order_kind[segment, step])
         side = np.where(event == CANCELLED, 0, events.order_side[segment, step])
         tick, instrument = events.order_tick[segment, step], self._instrument(segment)
@@ -135,8 +135,8 @@ class _Recorder:
             | {
                 "order": number[segment, step],
                 "event": names,
-                "side": np.array(["sell", None, "buy"], dtype=object)[side + 1],
-                "kind": np.array(ACTIONS["order"], dtype=object)[kind],
+                "side": pl.Series(["sell", None, "buy"]).gather(side + 1),
+                "kind": pl.Series(ACTIONS["order"]).gather(kind),
                 "price_ticks": tick,
                 "price": self._price(tick, instrument),
                 "quantity_lots": lots,

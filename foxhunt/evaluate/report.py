@@ -19,7 +19,7 @@ from foxhunt.evaluate.summary import AGENT, Row, Summary
 PRICE_CHARTS: Final = 6
 """Instruments whose fills are drawn, those with the most traded notional first."""
 
-_RELATION: Final = {1: "agent better", 0: "no clear difference", -1: "agent worse"}
+_RELATION: Final = {1: "better", 0: "unclear", -1: "worse"}
 
 
 @dataclass(frozen=True)
@@ -52,22 +52,26 @@ def render(summary: Summary, agent: Backtest, profits: Sequence[tuple[str, Profi
     timezone = timezones.pop() if len(timezones) == 1 else "UTC"
     parts = [
         _head(summary, context, agent),
-        *_results(summary),
-        page.heading(
+        _results(summary),
+        _activity(summary),
+        page.section(
             "Equity and drawdown",
             "Profit after fees since the start; time without trading is left out of the axis. "
             "Drag to zoom, double-click to zoom out, click a name to hide its line.",
+            page.chart(charts.equity_figure(profits, summary.currency, timezone), "equity"),
         ),
-        page.chart(charts.equity_figure(profits, summary.currency, timezone), "equity"),
         *_fills(agent),
-        page.heading(
+        page.section(
             "Where the agent's profit comes from",
             "The move of the mid is what its positions would have earned at mid prices. Slippage is what fills cost "
             "against the mid at the decision; passive fills that earn the spread count as a gain.",
+            page.chart(charts.decomposition_figure(summary.rows[0], summary.currency), "decomposition"),
         ),
-        page.chart(charts.decomposition_figure(summary.rows[0], summary.currency), "decomposition"),
-        page.heading("What the agent decides", "Share of decisions that took each action, branch by branch."),
-        page.chart(charts.actions_figure(agent), "actions"),
+        page.section(
+            "What the agent decides",
+            "Share of decisions that took each action, branch by branch.",
+            page.chart(charts.actions_figure(agent), "actions"),
+        ),
         *_settings(summary, context),
     ]
     return page.page(context.title, parts)
@@ -98,36 +102,37 @@ def _head(summary: Summary, context: Context, agent: Backtest) -> str:
     return "\n".join(lines)
 
 
-def _results(summary: Summary) -> list[str]:
+def _results(summary: Summary) -> str:
     currency = summary.currency
-    return [
-        page.heading(
-            "Result",
-            "Profit after fees with its 95 % interval; the paired interval says whether the agent's lead over a policy "
-            "could be chance. Each interval stands alone.",
-        ),
-        page.table(
-            [
-                "policy", f"profit, {currency}", "95 % interval", f"agent's lead, {currency}", "95 % interval",
-                "compared", "how",
-            ],
-            [_result_row(row) for row in summary.rows],
-            text=(5, 6),
-        ),
+    head = [
+        "policy",
+        f"profit, {currency}",
+        "95 % interval",
+        f"agent's lead, {currency}",
+        "95 % interval",
+        "agent is",
+        "how",
+    ]
+    return page.section(
+        "Result",
+        "Profit after fees with its 95 % interval; the paired interval says whether the agent's lead over a policy "
+        "could be chance (unclear: the interval holds 0). Each interval stands alone.",
+        page.table(head, [_result_row(row) for row in summary.rows], text=(5, 6)),
         page.chart(charts.interval_figure(summary), "intervals"),
-        page.heading(
-            "Cost, risk and activity",
-            f"Sharpe and Sortino ratios are annual, times {summary.clock}: on a short test they swing wildly, so read "
-            "them with P(Sharpe > 0). The hit rate is the share of round trips that ended with a profit.",
-        ),
-        page.table(
-            [
-                "policy", f"gross, {currency}", "fees", "slippage", "turnover", "Sharpe", "Sortino", "P(Sharpe > 0)",
-                "max drawdown", "hit rate", "round trips", "time in market", "fills", "passive",
-            ],
-            [_activity_row(row) for row in summary.rows],
-        ),
+    )
+
+
+def _activity(summary: Summary) -> str:
+    head = [
+        "policy", f"gross, {summary.currency}", "fees", "slippage", "turnover", "Sharpe", "Sortino", "P(Sharpe > 0)",
+        "max drawdown", "hit rate", "round trips", "time in market", "fills", "passive",
     ]  # fmt: skip
+    return page.section(
+        "Cost, risk and activity",
+        f"Sharpe and Sortino ratios are annual, times {summary.clock}: on a short test they swing wildly, so read "
+        "them with P(Sharpe > 0). The hit rate is the share of round trips that ended with a profit.",
+        page.table(head, [_activity_row(row) for row in summary.rows]),
+    )
 
 
 def _result_row(row: Row) -> list[str]:
@@ -161,17 +166,13 @@ def _activity_row(row: Row) -> list[str]:
 def _fills(agent: Backtest) -> list[str]:
     traded: dict[str, float] = dict(agent.fills.group_by("symbol").agg(pl.col("notional").sum()).iter_rows())
     symbols = sorted({account.symbol for account in agent.accounts}, key=lambda s: (-traded.get(s, 0.0), s))
-    parts = [
-        page.heading(
-            "Fills over price",
-            "Full markers took liquidity, open ones were filled passively. A fill is drawn at the end of the step it "
-            "happened in.",
-        )
-    ]
+    parts = []
     for place, symbol in enumerate(symbols[:PRICE_CHARTS]):
         figure, joined = charts.fills_figure(agent, symbol)
-        thinned = f" Markers join up to {joined} fills each; the ledger holds every one." if joined > 1 else ""
-        parts += [f'<p class="note"><b>{escape(symbol)}</b>{thinned}</p>', page.chart(figure, f"fills-{place}")]
+        note = "Full markers took liquidity, open ones were filled passively, each at the end of its step."
+        if joined > 1:
+            note += f" Markers join up to {joined} fills; the ledger holds every one."
+        parts.append(page.section(f"Fills over price: {symbol}", note, page.chart(figure, f"fills-{place}")))
     if len(symbols) > PRICE_CHARTS:
         parts.append(f'<p class="note">{len(symbols) - PRICE_CHARTS} instruments with less trading are not drawn.</p>')
     return parts
@@ -179,20 +180,20 @@ def _fills(agent: Backtest) -> list[str]:
 
 def _settings(summary: Summary, context: Context) -> list[str]:
     config = json.dumps(context.config, indent=2)
+    block = summary.rows[0].interval.block
+    facts = page.facts(
+        [
+            *context.facts,
+            ("annual factor", str(summary.clock)),
+            (
+                "intervals",
+                "95 %, circular block bootstrap of profit a step inside uninterrupted periods; blocks of "
+                f"{block} steps for the agent",
+            ),
+        ]
+    )
     return [
-        page.heading("Data and settings"),
-        page.facts(
-            [
-                *context.facts,
-                ("annual factor", str(summary.clock)),
-                (
-                    "intervals",
-                    f"95 %, circular block bootstrap of profit a step, blocks of {summary.rows[0].interval.block} "
-                    "steps for the agent, drawn inside uninterrupted periods",
-                ),
-            ]
-        ),
+        page.section("Data and settings", "", facts),
         f"<details><summary>whole configuration</summary><pre>{escape(config)}</pre></details>",
-        page.heading("Make this report again"),
-        f"<pre>{escape(context.reproduce)}</pre>",
+        page.section("Make this report again", "", f"<pre>{escape(context.reproduce)}</pre>"),
     ]

@@ -1,15 +1,14 @@
 """The decision clock: sessions, segments without gaps, and the rows inside them."""
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foxhunt.config import TapeConfig, duration_ns, event_count
 from foxhunt.data.schema import Instrument
+from foxhunt.market.localtime import DAY_NS, clock_ns
 
-DAY_NS: Final = 86_400_000_000_000
 Stamps = NDArray[np.int64]
 
 
@@ -34,12 +33,6 @@ def local_clock(stamps: Stamps, timezone: str) -> tuple[NDArray[np.int64], NDArr
     local = pl.Series(stamps).cast(pl.Datetime("ns", "UTC")).dt.convert_time_zone(timezone).dt.replace_time_zone(None)
     local_ns = local.dt.epoch("ns").to_numpy()
     return local_ns // DAY_NS, local_ns % DAY_NS
-
-
-def clock_ns(text: str) -> int:
-    """Nanoseconds since midnight of a clock time such as 09:30 or 14:57:30."""
-    parts = [int(part) for part in text.split(":")]
-    return sum(value * unit for value, unit in zip(parts, (3600, 60, 1), strict=False)) * 1_000_000_000
 
 
 def sessions(stamps: Stamps, instrument: Instrument) -> tuple[NDArray[np.int64], NDArray[np.float64]]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from foxhunt.config import SplitConfig, duration_ns, require
 from foxhunt.errors import ConfigError
-from foxhunt.market.clock import DAY_NS, clock_ns
+from foxhunt.market.localtime import DAY_NS, clock_ns
 from foxhunt.market.tape import Tape
 
 SPLITS: Final = ("train", "validate", "test")

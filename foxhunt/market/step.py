@@ -121,9 +121,10 @@ def advance(
     )
     events = StepEvents(
         active=active,
-        row=state.row,
-        action=action,
-        cap=cap,
+        # The state is written in place after the step, and callers reuse their action buffers.
+        row=state.row.clone(),
+        action=action.clone(),
+        cap=cap.clone(),
         bracket_exit=bracket_exit,
         target=intent.target,
         order_event=intent.event,
@@ -133,7 +134,7 @@ def advance(
         order_tick=order.tick,
         order_lots=lots,
         early_lots=early.lots,
-        early_tick=state.order.tick,
+        early_tick=state.order.tick.clone(),
         taker_lots=taker.lots,
         taker_tick=taker.tick,
         maker_lots=maker.lots,

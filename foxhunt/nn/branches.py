@@ -91,8 +91,8 @@ class BranchHeads(nn.Module):
 
     atoms: Tensor
     exists: Tensor
-    leader_share: Tensor
-    follower_share: Tensor
+    leader_mask: Tensor
+    follower_mask: Tensor
 
     def __init__(
         self,
@@ -114,9 +114,9 @@ class BranchHeads(nn.Module):
         self.followers = [i for i, source in self.source_of.items() if source in names]
         self.leaders = [i for i in range(len(names)) if i not in self.followers]
         self.names, self.actions = names, actions.tolist()
-        share = (self.exists / actions[:, None])[..., None]  # of each action in its branch's mean
-        self.register_buffer("leader_share", share[self.leaders], persistent=False)
-        self.register_buffer("follower_share", share[self.followers], persistent=False)
+        mask = self.exists[..., None].float()
+        self.register_buffer("leader_mask", mask[self.leaders], persistent=False)
+        self.register_buffer("follower_mask", mask[self.followers], persistent=False)
 
         groups = [len(group) for group in (self.leaders, self.followers) if group]
         self.stem = (GatedStem if gated else PlainStem)(inputs, hidden, len(names), groups)
@@ -143,7 +143,7 @@ class BranchHeads(nn.Module):
         for i in self.leaders:
             if i in self.source_of:
                 hidden[i] = hidden[i] + self.context[self.names[i]](observation[self.source_of[i]])
-        lead = self._dueling(self.lead(self._activate(hidden, 0, self.leaders)), value, self.leader_share)
+        lead = self._dueling(self.lead(self._activate(hidden, 0, self.leaders)), value, self.leader_mask)
         logits = dict(zip(self.leaders, lead, strict=True))
         if self.followers:
             for i in self.followers:
@@ -151,7 +151,7 @@ class BranchHeads(nn.Module):
                 source = logits[self.names.index(self.source_of[i])]
                 matched = self.scaled_values(i, source.detach()) * match
                 hidden[i] = hidden[i] + self.context[self.names[i]](matched)
-            follow = self._dueling(self.follow(self._activate(hidden, 1, self.followers)), value, self.follower_share)
+            follow = self._dueling(self.follow(self._activate(hidden, 1, self.followers)), value, self.follower_mask)
             logits |= zip(self.followers, follow, strict=True)
         return torch.stack([logits[i] for i in range(len(self.names))], dim=1)
 
@@ -171,7 +171,7 @@ class BranchHeads(nn.Module):
         activated: Tensor = self.stem.activations[group](torch.stack([hidden[i] for i in members], dim=1))
         return activated
 
-    def _dueling(self, packed: Tensor, value: Tensor, share: Tensor) -> tuple[Tensor, ...]:
+    def _dueling(self, packed: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
         advantage = packed.reshape(*packed.shape[:2], *self.shape)
-        mean = (advantage * share).sum(2, keepdim=True)
+        mean = (advantage * mask).sum(2, keepdim=True) / mask.sum(1, keepdim=True)
         return (value[:, None, None] + advantage - mean).unbind(1)

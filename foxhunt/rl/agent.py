@@ -25,7 +25,8 @@ class Agent:
     branches: tuple[tuple[str, int], ...]
     """Name and number of actions of every branch."""
     fitted: dict[str, Any]
-    """What was fitted on the training data: feature scaler, reward unit. Empty for Gymnasium environments."""
+    """What was fitted on the training data: a market's `scaler` (`FeatureScaler.from_state_dict`), a Gymnasium
+    environment's `scale` (`ObservationScale`)."""
     step: int
     """Environment steps the agent was trained for."""
 

@@ -1,17 +1,54 @@
 """Any Gymnasium environment with flat Box observations and Discrete or MultiDiscrete actions, for the learner."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
 import torch
 from gymnasium import spaces
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from foxhunt.errors import ConfigError
 from foxhunt.interface import Limits, Observation, StepResult
+from foxhunt.rl.act import uniform
 from foxhunt.rl.gymnasium_state import OpaqueAttributeError, capture, restore
+
+SCALE_STEPS: Final = 2_000
+"""Random steps from which the scale of observations is measured."""
+
+CLIP: Final = 10.0
+"""Scaled observations are clipped to plus or minus this."""
+
+
+@dataclass(frozen=True)
+class ObservationScale:
+    """Centre and scale of every observation entry, as a random policy meets them; fixed for the whole run.
+
+    A trunk without normalisation learns slowly when entries differ a lot in size. A running scale would move under
+    the observations that the replay holds.
+    """
+
+    center: Float[Tensor, " width"]
+    scale: Float[Tensor, " width"]
+
+    @classmethod
+    def fit(cls, identifier: str, seed: int) -> "ObservationScale":
+        """Measure mean and deviation over `SCALE_STEPS` random steps; an entry that never moves has scale 1."""
+        environment = GymnasiumEnvironment(identifier, environments=20)
+        counts = torch.tensor([actions for _, actions in environment.branches])
+        generator = torch.Generator().manual_seed(seed)
+        seen = [environment.reset(seed)["market"]]
+        for _ in range(SCALE_STEPS // environment.environments):
+            action = uniform(counts, environment.environments, generator)
+            seen.append(environment.step(action).observation["market"])
+        deviation, center = torch.std_mean(torch.cat(seen), 0)
+        return cls(center, torch.where(deviation > 1e-6, deviation, 1.0))
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Both tensors by name; they are the arguments that rebuild the scale."""
+        return {"center": self.center, "scale": self.scale}
 
 
 class GymnasiumEnvironment:
@@ -21,9 +58,18 @@ class GymnasiumEnvironment:
     and so cannot be saved with the rest.
     """
 
-    def __init__(self, identifier: str, environments: int, device: torch.device | str = "cpu") -> None:
-        """Make the environments; raises `ConfigError` on an unknown name or spaces that the learner cannot use."""
-        self.identifier, self.environments, self.device = identifier, environments, device
+    def __init__(
+        self,
+        identifier: str,
+        environments: int,
+        scale: ObservationScale | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        """Make the environments; raises `ConfigError` on an unknown name or spaces that the learner cannot use.
+
+        Observations are served through `scale`, without one as they are.
+        """
+        self.identifier, self.environments, self.scale, self.device = identifier, environments, scale, device
         try:
             self._members = [gymnasium.make(identifier, disable_env_checker=True) for _ in range(environments)]
         except (gymnasium.error.Error, ModuleNotFoundError) as error:
@@ -77,7 +123,10 @@ class GymnasiumEnvironment:
 
     def _observe(self, seen: list[Any]) -> Observation:
         stacked = np.stack([np.asarray(observation, dtype=np.float32).reshape(-1) for observation in seen])
-        return {"market": torch.from_numpy(stacked).to(self.device)}
+        values = torch.from_numpy(stacked)
+        if self.scale:
+            values = ((values - self.scale.center) / self.scale.scale).clamp_(-CLIP, CLIP)
+        return {"market": values.to(self.device)}
 
 
 def _action_layout(identifier: str, space: spaces.Space[Any]) -> tuple[np.ndarray[Any, Any], list[int], bool]:

@@ -1,7 +1,7 @@
 """What a run trains on: the environments and what was fitted on the training data."""
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,8 +26,8 @@ class Task:
     episodes of the length trained on."""
     unit: str
     """What returns are counted in, for people."""
-    fitted: dict[str, Any] = field(default_factory=dict)
-    """What was fitted on the training data and travels with the network; empty for Gymnasium environments."""
+    fitted: dict[str, Any]
+    """What was fitted on the training data and travels with the network: scales of observations and rewards."""
 
 
 def make_task(config: TrainConfig, fitted: dict[str, Any] | None = None) -> Task:
@@ -37,19 +37,21 @@ def make_task(config: TrainConfig, fitted: dict[str, Any] | None = None) -> Task
     read and `CheckpointError` when it is not the data that the run was started on.
     """
     if config.env is not None:
-        return _gymnasium_task(config.env, config)
+        return _gymnasium_task(config.env, config, fitted)
     if config.data is not None:
         return _market_task(config, fitted)
     raise ConfigError("nothing to train on; give --data DIR (a folder written by foxhunt data import) or --env ID")
 
 
-def _gymnasium_task(identifier: str, config: TrainConfig) -> Task:
-    from foxhunt.rl.gymnasium_env import GymnasiumEnvironment
+def _gymnasium_task(identifier: str, config: TrainConfig, fitted: dict[str, Any] | None) -> Task:
+    from foxhunt.rl.gymnasium_env import GymnasiumEnvironment, ObservationScale
 
+    scale = ObservationScale(**fitted["scale"]) if fitted else ObservationScale.fit(identifier, config.seed)
     return Task(
-        environment=GymnasiumEnvironment(identifier, config.environments, config.device),
-        validation=GymnasiumEnvironment(identifier, config.evaluation_episodes, config.device),
+        environment=GymnasiumEnvironment(identifier, config.environments, scale, config.device),
+        validation=GymnasiumEnvironment(identifier, config.evaluation_episodes, scale, config.device),
         unit="reward",
+        fitted={"scale": scale.state_dict()},
     )
 
 

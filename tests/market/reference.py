@@ -55,6 +55,7 @@ class Step:
     terminated: bool
     truncated: bool
     early: int = 0
+    early_tick: int = 0
     takes: list[Level] = field(default_factory=list)
     maker: int = 0
     forced: list[Level] = field(default_factory=list)
@@ -169,6 +170,7 @@ class Trader:
         # The old order is in the market until this decision arrives.
         traded_early = 0
         if old:
+            result.early_tick = old.tick
             result.early, traded_early = self._rest(old, lambda s: stamp <= s <= arrival)
 
         # Arrive: change the working order, act on the execution book.

@@ -54,17 +54,26 @@ def check_step(environment: TradingEnvironment, index: int, trader: Trader, done
     latency=st.sampled_from(["0ms", "100ms", "250ms", "1s"]),
     every=st.sampled_from(["1s", "250ms", "3ev", "1ev"]),
     leverage=st.sampled_from([0.5, 1.0, 3.0]),
+    maintenance=st.sampled_from([0.3, 0.98]),
     cash=st.sampled_from([900.0, 5_000.0]),
     instrument=st.sampled_from(INSTRUMENTS),
 )
 def test_vector_environment_equals_plain_python(
-    seed: int, queue: str, through: str, latency: str, every: str, leverage: float, cash: float, instrument: Instrument
+    seed: int,
+    queue: str,
+    through: str,
+    latency: str,
+    every: str,
+    leverage: float,
+    maintenance: float,
+    cash: float,
+    instrument: Instrument,
 ) -> None:
     """Every account, order, fill, reward and flag, over many episodes of a wild market."""
     books, trades = wild_market(seed)
     config = TapeConfig(every=every, latency=latency, levels=3, ofi_levels=2, stale_after="5s")
     market = MarketConfig(
-        initial_cash=cash, leverage=leverage, maintenance=0.3 / leverage, episode_steps=25, patience=(4, 2, 1),
+        initial_cash=cash, leverage=leverage, maintenance=maintenance / leverage, episode_steps=25, patience=(4, 2, 1),
         queue=queue, through=through,
     )  # fmt: skip
     try:
@@ -102,7 +111,10 @@ def test_vector_environment_equals_plain_python(
             done = trader.step(action[i].tolist())
             check_step(environment, i, trader, done, float(result.reward[i]))
             assert (bool(result.terminated[i]), bool(result.truncated[i])) == (done.terminated, done.truncated)
+            assert int(events.row[i]) == trader.row - 1
+            assert events.action[i].tolist() == action[i].tolist()
             assert int(events.early_lots[i]) == done.early
+            assert done.early == 0 or int(events.early_tick[i]) == done.early_tick
             assert int(events.maker_lots[i]) == done.maker
             for lots, ticks, fills in (
                 (events.taker_lots, events.taker_tick, done.takes),

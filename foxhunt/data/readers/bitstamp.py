@@ -42,7 +42,7 @@ from foxhunt.errors import DataError
 
 _ACTIONS: Final = {"created": Action.ADD, "changed": Action.RESIZE, "deleted": Action.REMOVE}
 _EVENT_COLUMNS: Final = ("id", "timestamp", "price", "volume", "action", "direction")
-_TRADE_COLUMNS: Final = ("timestamp", "price", "amount", "side")
+_TRADE_COLUMNS: Final = ("timestamp", "exchange_timestamp", "price", "amount", "side")
 _LOT: Final = "0.00000001"
 _PATIENCE: Final = 1_000_000_000
 """How long a crossing order is held. On 2015-05-01 one second gives the best agreement with the venue's own snapshots
@@ -69,7 +69,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> Imported:
     notes: list[str] = []
     symbol = only_symbol(list(paths), options, "BTC/USD", notes)
     events, trades = _load(paths, notes)
-    tick = options.tick_size or choose_tick(options, symbol, _created_prices(events), notes)
+    tick, _ = choose_tick(options, symbol, _created_prices(events), notes)
     instrument = options.instrument(symbol, tick, _LOT)
     clock = _clock(events, options, notes)
     sifted = _check_events(events, instrument, clock)
@@ -99,26 +99,31 @@ def _role(start: bytes) -> Literal["events", "trades", "log"] | None:
 
 def _load(paths: Sequence[Path], notes: list[str]) -> tuple[_Table, _Table | None]:
     """Events and trades of all files; a log's own events count only when no events file is given."""
-    roles: dict[str, list[_Table]] = {"events": [], "trades": [], "log events": []}
-    for path in paths:
-        for part in load(path):
-            role = _role(part.data[:4096])
-            if role == "log":
-                lines = _log_lines(part)
-                roles["log events"].append(_log_events(part.name, lines))
-                roles["trades"].append(_log_trades(part.name, lines))
-                books = lines.filter(pl.col("kind") == "order_book").height
-                notes.append(f"{path.name}: {books:,} order_book snapshots of the log are not used")
-            elif role is None:
-                raise DataError(f"{part.name} is no bitstamp file; its first line names none of {_EVENT_COLUMNS}")
-            else:
-                roles[role].append(_csv_events(part) if role == "events" else _csv_trades(part))
-    if roles["events"] and roles["log events"]:
+    events: list[_Table] = []
+    trades: list[_Table] = []
+    logs: list[tuple[str, pl.DataFrame]] = []
+    for part in (part for path in paths for part in load(path)):
+        role = _role(part.data[:4096])
+        if role is None:
+            raise DataError(
+                f"{part.name} is no bitstamp file; its first line has none of its forms (foxhunt data import --help)"
+            )
+        if role == "events":
+            events.append(_csv_events(part))
+        elif role == "trades":
+            trades.append(_csv_trades(part))
+        else:
+            logs.append((part.name, _log_lines(part)))
+    for name, lines in logs:
+        trades.append(_log_trades(name, lines))
+        books = lines.filter(pl.col("kind") == "order_book").height
+        notes.append(f"{Path(name).name}: {books:,} order_book snapshots of the log are not used")
+    if logs and events:
         notes.append("order events of the log are not used: the events file has them")
-    events = roles["events"] or roles["log events"]
+    events = events or [_log_events(name, lines) for name, lines in logs]
     if not events:
         raise DataError(f"{paths[0]}: no order events among the files; add the events file to the command")
-    return _join(events), _join(roles["trades"]) if roles["trades"] else None
+    return _join(events), _join(trades) if trades else None
 
 
 def _join(tables: list[_Table]) -> _Table:

@@ -17,7 +17,7 @@ from foxhunt.data.frames import SCHEMAS
 from foxhunt.data.imported import Imported, merge
 from foxhunt.data.readers.files import load, number, suffix, table_frame
 from foxhunt.data.readers.maps import MAPS, ColumnMap, Layout, find_map
-from foxhunt.data.readers.options import ImportOptions, choose_tick
+from foxhunt.data.readers.options import ImportOptions, choose_tick, round_prices
 from foxhunt.data.schema import Instrument
 from foxhunt.data.units import to_stamps
 from foxhunt.data.validate import Check, Sifted, Source, sift_book, sift_trades
@@ -48,7 +48,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> Imported:
         if layout is not None:
             found.append(_read_table(part.name, frame, column_map, layout, options))
         elif len(parts) > 1:
-            notes.append(f"{part.name} is not used: its columns do not fit map {column_map.name}")
+            notes.append(f"{Path(part.name).name} is not used: its columns do not fit map {column_map.name}")
         else:
             missing = [c for c in column_map.closest(frame.columns).needed() if c not in frame.columns]
             raise DataError(
@@ -86,7 +86,8 @@ def _read_table(
     if options.symbol is not None and layout.instrument is not None:
         raw = _keep_symbol(name, raw, options.symbol, notes)
     defaults = column_map.instrument | {"timezone": timezone}
-    instruments = _instruments(raw, options, defaults, notes)
+    instruments, loose = _instruments(raw, options, defaults, notes)
+    raw = round_prices(raw, [c for c in raw.columns if "_px_" in c], loose)
     first: list[Check] = [("auction", ~pl.col("_phase").is_in(layout.continuous))] if layout.phase else []
     sifted = sift_book(raw, instruments, Source(name, _used(frame, layout)), first)
     result = Imported(
@@ -146,21 +147,25 @@ def _keep_symbol(name: str, raw: pl.DataFrame, symbol: str, notes: list[str]) ->
         known = ", ".join(sorted(raw["instrument"].drop_nulls().unique().to_list())[:12])
         raise DataError(f"{name} has no rows of {symbol!r}; it holds {known}")
     if len(kept) < len(raw):
-        notes.append(f"{name}: {len(raw) - len(kept):,} rows of other symbols than {symbol} are not read")
+        notes.append(f"{Path(name).name}: {len(raw) - len(kept):,} rows of other symbols than {symbol} are not read")
     return kept
 
 
 def _instruments(
     raw: pl.DataFrame, options: ImportOptions, defaults: dict[str, Any], notes: list[str]
-) -> dict[str, Instrument]:
+) -> tuple[dict[str, Instrument], dict[str, str]]:
+    """Every instrument of a table, and the ticks of those whose prices follow none and are to be rounded."""
     instruments: dict[str, Instrument] = {}
+    loose: dict[str, str] = {}
     for (symbol,), rows in raw.group_by(["instrument"], maintain_order=True):
-        tick = defaults.get("tick_size")
+        tick, follows = defaults.get("tick_size"), True
         if tick is None:
             prices = pl.concat([rows["bid_px_00"], rows["ask_px_00"]]).drop_nulls()
-            tick = choose_tick(options, str(symbol), prices, notes)
+            tick, follows = choose_tick(options, str(symbol), prices, notes)
+        if not follows:
+            loose[str(symbol)] = tick
         instruments[str(symbol)] = options.instrument(str(symbol), tick, defaults.get("lot_size", "1"), defaults)
-    return instruments
+    return instruments, loose
 
 
 def _add_trades(result: Imported, raw: pl.DataFrame, book: Sifted, name: str) -> None:

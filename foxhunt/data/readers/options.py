@@ -1,15 +1,20 @@
 """What a user may say about the files to import; the command line's flags are made of this."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
+
+import numpy as np
+import polars as pl
 
 from foxhunt.config import duration_ns
 from foxhunt.data.schema import Instrument
 from foxhunt.data.units import check_timezone, fallback_step, infer_step
 from foxhunt.errors import DataError
 
+_SESSION: Final = re.compile(r"([01]\d|2[0-3]):[0-5]\d/([01]\d|2[0-3]):[0-5]\d")
 _INSTRUMENT_FIELDS: Final = (
     *("tick_size", "lot_size", "timezone", "currency", "multiplier"),
     *("order_lots", "maker_bps", "taker_bps", "sell_bps"),
@@ -38,6 +43,8 @@ class ImportOptions:
     """Whether bars are stamped at their open (they are shifted to their close by `every`) or at their close."""
     every: str | None = None
     """Length of a bar, such as 5m; needed with `stamp open`."""
+    sessions: tuple[str, ...] = ()
+    """Hours of continuous trading, local time: 09:30/11:30 13:00/15:00, or 17:00/16:00 over midnight."""
     currency: str | None = None
     multiplier: float | None = None
     """Money that one unit of price is worth for one unit of quantity (50 for the ES future)."""
@@ -55,6 +62,9 @@ class ImportOptions:
             check_timezone(self.timezone)
         if self.every is not None and duration_ns(self.every) <= 0:
             raise DataError("--every must be longer than 0")
+        for session in self.sessions:
+            if not _SESSION.fullmatch(session):
+                raise DataError(f"--sessions takes START/STOP such as 09:30/16:00, not {session!r}")
         if self.stamp == "open" and self.every is None:
             raise DataError("--stamp open needs --every, the length of a bar, such as --every 5m")
 
@@ -66,21 +76,37 @@ class ImportOptions:
         for name in _INSTRUMENT_FIELDS:
             if (value := getattr(self, name)) is not None:
                 known[name] = value
+        if self.sessions:
+            known["sessions"] = tuple((start, stop) for start, stop in (s.split("/") for s in self.sessions))
         return Instrument(symbol, **known)
 
 
-def choose_tick(options: ImportOptions, symbol: str, prices: Iterable[float], notes: list[str]) -> str:
-    """The user's tick, or the one found in the prices; the finding is added to `notes`."""
+def choose_tick(options: ImportOptions, symbol: str, prices: Iterable[float], notes: list[str]) -> tuple[str, bool]:
+    """The user's tick or the one found in the prices, and whether the prices follow it; a finding is noted.
+
+    Prices that follow no tick (adjusted for splits, say) get a fine one and are to be rounded to it by the reader.
+    """
     if options.tick_size is not None:
-        return options.tick_size
-    values = list(prices)
+        return options.tick_size, True
+    values = np.asarray(prices, dtype=np.float64)
     step = infer_step(values)
     if step is not None:
         notes.append(f"{symbol}: tick size {step} inferred from the prices; --tick-size overrides it")
-        return step
+        return step, True
     step = fallback_step(values)
     notes.append(f"{symbol}: the prices follow no tick; rounded to {step}, --tick-size overrides it")
-    return step
+    return step, False
+
+
+def round_prices(frame: pl.DataFrame, columns: Iterable[str], ticks: dict[str, str]) -> pl.DataFrame:
+    """Round the float prices of some symbols to their ticks."""
+    for symbol, tick in ticks.items():
+        size = float(tick)
+        own = pl.col("instrument") == symbol
+        frame = frame.with_columns(
+            pl.when(own).then((pl.col(c) / size).round() * size).otherwise(pl.col(c)).alias(c) for c in columns
+        )
+    return frame
 
 
 def only_symbol(paths: list[Path], options: ImportOptions, default: str, notes: list[str]) -> str:
