@@ -88,7 +88,7 @@ def side_by_side(entries: Sequence[Entry], segments: int) -> Policy:
 
 def _join_limits(decisions: Sequence[Decision]) -> Limits | None:
     """Limits of several policies side by side; who sets none gets one that never binds."""
-    fields = []
+    fields: list[Tensor | None] = []
     for place, name in enumerate(Limits._fields):
         given = [None if decision.limits is None else decision.limits[place] for decision in decisions]
         if all(limit is None for limit in given):
