@@ -4,7 +4,6 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from foxhunt.audit import rows, source, verdict
@@ -29,25 +28,29 @@ def audit(
 ) -> Report:
     """Which consumers of a tensor still do what they were designed to do when its range changes?
 
-    The step is run a few times with T drawn from both ranges. Inputs are copied and the state of `models` is restored
-    for every run; state that lives elsewhere (an optimizer, a replay buffer) is better built afresh: write a function
-    that returns a `Spec` and call `audit_spec`.
+    The step is run a few times with T drawn from both ranges. Inputs are copied, the state of `models` is restored for
+    every run and at the end, their gradients are cleared. State that lives elsewhere (an optimizer, a replay buffer) is
+    better built afresh: write a function that returns a `Spec` and call `audit_spec`.
 
     Raises `AuditError` where the step fails as it stands or T never appears.
     """
     spec = Spec(step, inputs, tensor, assume, becomes, declare, {} if models is None else models, gradient)
     saved = {name: copy.deepcopy(module.state_dict()) for name, module in spec.named_models.items() if "." not in name}
 
-    def build() -> Spec:
+    def restore() -> None:
         for name, state in saved.items():
-            module = spec.named_models[name]
-            with torch.no_grad():
-                module.load_state_dict(state)
-            module.zero_grad(set_to_none=True)
+            spec.named_models[name].load_state_dict(state)
+            spec.named_models[name].zero_grad(set_to_none=True)
+
+    def build() -> Spec:
+        restore()
         copied = [_copy(item) for item in inputs]
         return Spec(step, copied, tensor, assume, becomes, declare, spec.models, gradient)
 
-    return audit_spec(build, progress=progress)
+    try:
+        return audit_spec(build, progress=progress)
+    finally:
+        restore()
 
 
 def _copy(item: Any) -> Any:
@@ -63,6 +66,7 @@ def _copy(item: Any) -> Any:
 def audit_spec(builder: Builder, *, reference: str = "", progress: Progress | None = None) -> Report:
     """Audit the program that `builder` makes afresh for every run; `reference` is how to find it again."""
     tell = progress or (lambda _text, _done, _total: None)
+    source.forget()
     first = builder()
     runs = plan(first)
     trace = Trace()

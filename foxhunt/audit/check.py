@@ -28,15 +28,23 @@ def compare(old: dict[str, Any], report: Report) -> list[str]:
 
     Rows are matched by name, and rows of one name by the source text of their sites.
     """
-    messages = []
+    messages: list[str] = []
     if (old["assume"], old["becomes"], old["tensor"]) != (report.assume, report.becomes, list(report.tensor)):
         messages.append("the audit asks another question now: tensor or ranges differ")
     left = list(old["rows"])
+    unknown = []
     for row in report.rows:
         before = _take(left, row)
         if before is None:
+            unknown.append(row)
+        else:
+            messages += _differences(before, row)
+    for row in unknown:
+        before = next((item for item in left if item["name"] == row.name), None)
+        if before is None:
             messages.append(f"row {row.number} appeared: {row.name} at {row.place or 'no line'} ({row.verdict})")
         else:
+            left.remove(before)
             messages += _differences(before, row)
     return messages + [f"row gone: {row['name']} (was at {', '.join(row['places']) or 'no line'})" for row in left]
 

@@ -86,6 +86,11 @@ def join(values: Iterable[Value]) -> Value:
     )
 
 
+def _proportional(left: Affine, right: Affine) -> bool:
+    """Whether one is a multiple of the other, entry by entry."""
+    return left.root == right.root and (left == right or left.shift == right.shift == 0)
+
+
 def _times(left: float, right: float) -> float:
     return 0.0 if left == 0 or right == 0 else left * right
 
@@ -110,8 +115,8 @@ def add(left: Value, right: Value, scale: float = 1.0) -> Value:
 
 def multiply(left: Value, right: Value) -> Value:
     """left * right; the square of a tensor is never negative, multiplying by a 0/1 mask writes zeros."""
-    if left.affine and right.affine and left.affine == right.affine:
-        return Value(0.0, math.inf)
+    if left.affine and right.affine and _proportional(left.affine, right.affine):
+        return Value(0.0) if left.affine.scale * right.affine.scale > 0 else Value(high=0.0)
     corners = [_times(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
     affine = None
     for one, other in ((left, right), (right, left)):

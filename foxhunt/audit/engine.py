@@ -34,14 +34,14 @@ class Run:
     range: Range
     negative: bool = False
 
-    def substitute(self, tensor: Tensor, _primary: bool) -> Tensor | None:
+    def substitute(self, tensor: Tensor, rms: float) -> Tensor | None:
         """The values to put in T's place, None to leave it."""
         if not tensor.is_floating_point() or tensor.numel() == 0 or (not self.negative and self.range.holds(tensor)):
             return None
         # A recomputed T holds the same values as the first time and so gets the same draw.
         total = float(tensor.detach().double().sum())
         content = hash((tuple(tensor.shape), round(total, 6) if math.isfinite(total) else 0.0))
-        return self.range.sample(tensor, (_SEED + content) % 2**31, self.negative)
+        return self.range.sample(tensor, (_SEED + content) % 2**31, rms, self.negative)
 
 
 def plan(spec: Spec) -> list[Run]:

@@ -11,15 +11,16 @@ from foxhunt.audit.memory import Member
 
 @dataclass(slots=True)
 class Read:
-    """Everything that one line (under one module) does with T."""
+    """Everything that one line (under one module) does with T; `stacks` gives the phase of every way there, `names`
+    the local variables that hold T."""
 
     key: str
     stack: Stack
     kind: str
-    phase: str
     operations: list[str] = field(default_factory=list)
     derivatives: list[str] = field(default_factory=list)
-    stacks: set[Stack] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+    stacks: dict[Stack, str] = field(default_factory=dict)
     recomputed: bool = False
 
     @property

@@ -14,7 +14,7 @@ from torch.nn import Module
 
 from foxhunt.audit.errors import AuditError
 from foxhunt.audit.events import Trace
-from foxhunt.audit.frames import first_argument, is_user_file
+from foxhunt.audit.frames import Frame, first_argument, is_user_file
 
 Notice = Callable[[Tensor, "Place"], None]
 CallSeen = Callable[[type[torch.autograd.Function], tuple[Any, ...]], None]
@@ -60,7 +60,16 @@ class Place:
         """Whether this place lies in a function."""
         if self.code is not None:
             return code is self.code
-        return bool(self.function) and f".{code.co_qualname}".endswith(f".{self.function}")
+        return self._is_named(code.co_qualname)
+
+    def holds(self, frame: Frame) -> bool:
+        """Whether a line lies in the function of this place."""
+        if self.code is not None:
+            return (frame.file, frame.function) == (self.code.co_filename, self.code.co_qualname)
+        return self._is_named(frame.function)
+
+    def _is_named(self, function: str) -> bool:
+        return bool(self.function) and f".{function}".endswith(f".{self.function}")
 
 
 @dataclass

@@ -3,6 +3,7 @@
 import linecache
 import re
 import sysconfig
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 
 _TORCH: Final = str(Path(torch.__file__).parent)
 _OWN: Final = str(Path(__file__).parent)
+_ENGINE: Final = str(Path(__file__).with_name("engine.py"))
 _STDLIB: Final = sysconfig.get_paths()["stdlib"]
 _SITE: Final = ("site-packages", "dist-packages")
 _BACKWARD_NAME: Final = re.compile(r"(^|[_.])(backward|bwd|bw|grad|gradient|gradients)($|[_.])")
@@ -33,13 +35,18 @@ class Frame:
         return linecache.getline(self.file, self.line).strip()
 
 
+def _own_name(frame: Frame) -> str:
+    """A function's name with its class, without the functions that it is defined in."""
+    return frame.function.rpartition("<locals>.")[2]
+
+
 @dataclass(frozen=True, slots=True)
 class Stack:
     """The user's frames, innermost first, and what torch was doing in between.
 
     `modules` are the named modules, innermost first, `native` says that the autograd engine ran its own derivative,
     `recomputed` that a checkpoint runs a forward pass again, `function` is the custom autograd function whose
-    backward is on the stack.
+    backward is on the stack, `own` that the auditor itself runs the operation.
     """
 
     frames: tuple[Frame, ...]
@@ -48,6 +55,7 @@ class Stack:
     in_backward: bool = False
     recomputed: bool = False
     function: type[torch.autograd.Function] | None = None
+    own: bool = False
 
     @property
     def top(self) -> Frame:
@@ -64,13 +72,13 @@ class Stack:
         """Whether this is backward code: run by autograd, or hand-written and named so."""
         if self.recomputed:
             return False
-        return self.in_backward or any(_BACKWARD_NAME.search(frame.function) for frame in self.frames)
+        return self.in_backward or any(_BACKWARD_NAME.search(_own_name(frame)) for frame in self.frames)
 
     @property
     def target(self) -> bool:
         """Whether a function or module on the stack is named after a target network."""
-        names = [*self.modules, *(frame.function for frame in self.frames)]
-        return not torch.is_grad_enabled() and any(_TARGET_NAME.search(name) for name in names)
+        names = [*self.modules, *(_own_name(frame) for frame in self.frames)]
+        return any(_TARGET_NAME.search(name) for name in names)
 
 
 @cache
@@ -86,6 +94,8 @@ def _role(code: CodeType) -> str:
     """What a code object means for a stack: user, module call, engine, checkpoint, or nothing."""
     if is_user_file(code.co_filename):
         return "backward" if code.co_name == "backward" else "user"
+    if code.co_filename == _ENGINE:
+        return "audit"
     if code.co_filename.startswith(_TORCH):
         if code.co_name == "_call_impl":
             return "module"
@@ -93,6 +103,8 @@ def _role(code: CodeType) -> str:
             return "engine"
         if code.co_filename.endswith("checkpoint.py") and code.co_name in ("unpack_hook", "recompute_fn", "backward"):
             return "checkpoint"
+        if code.co_name == "forward":
+            return "layer"
     return ""
 
 
@@ -102,11 +114,19 @@ def first_argument(frame: FrameType) -> Any:
     return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
 
 
+def local_names(frame: FrameType | None, wanted: Frame, holds: Callable[[Any], bool]) -> set[str]:
+    """Names of the local variables, in the frame of a line, whose value passes a test."""
+    while frame is not None and (frame.f_code.co_filename, frame.f_lineno) != (wanted.file, wanted.line):
+        frame = frame.f_back
+    return {name for name, value in frame.f_locals.items() if holds(value)} if frame is not None else set()
+
+
 def walk(frame: FrameType | None, names: dict[int, str]) -> Stack:
     """Read the stack outward from `frame`; `names` names modules by id."""
     frames: list[Frame] = []
+    own = False
     modules: list[str] = []
-    native, in_backward, recomputed, function = False, False, False, None
+    native, in_backward, recomputed, function, layer = False, False, False, None, None
     while frame is not None:
         role = _role(frame.f_code)
         if role in ("user", "backward"):
@@ -119,5 +139,13 @@ def walk(frame: FrameType | None, names: dict[int, str]) -> Stack:
             in_backward, native = True, not frames
         elif role == "checkpoint" and not in_backward:
             recomputed = True
+        elif role == "layer" and layer is None and not in_backward:
+            layer = Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
+        elif role == "audit":
+            own = not frames and layer is None and not native
+            break
         frame = frame.f_back
-    return Stack(tuple(frames), tuple(modules), native and not recomputed, in_backward, recomputed, function)
+    if not frames and layer is not None:
+        # A model made of torch's own modules has no line of the user's; the layer's own is the nearest.
+        frames.append(layer)
+    return Stack(tuple(frames), tuple(modules), native and not recomputed, in_backward, recomputed, function, own)

@@ -217,9 +217,16 @@ _register(
     Hazard("zero-fill", "self", _fill, _below("self"), 0.05),
 )
 
+
 # --- probabilities, rates, deviations -----------------------------------------------------------------------------
+def _probabilities(call: Call) -> int:
+    # With p given, self is only the buffer that is filled.
+    return 2 if call.first.low < 0 and "p" not in call.arguments else 0
+
+
 _register("multinomial poisson _standard_gamma", Hazard("probability", "self", _negative("self"), _below("self"), 0.0))
-_register("bernoulli", Hazard("probability", "self", _negative("self"), _below("self"), 0.0))
+_register("bernoulli", Hazard("probability", "self", _probabilities, _below("self"), 0.0))
+_register("bernoulli", Hazard("probability", "p", _negative("p"), _below("p"), 0.0))
 _register("binary_cross_entropy", Hazard("probability", "self", _negative("self"), _below("self"), 0.0))
 _register("normal", Hazard("deviation", "std", _negative("std"), _below("std"), 0.0))
 

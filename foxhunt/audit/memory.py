@@ -8,7 +8,7 @@ from torch import Tensor
 
 from foxhunt.audit import domain
 from foxhunt.audit.domain import TOP, Value
-from foxhunt.audit.frames import Stack
+from foxhunt.audit.frames import Frame, Stack
 from foxhunt.audit.ranges import TINY
 
 LENSES: Final = ("assume", "becomes")
@@ -37,6 +37,7 @@ class Member:
     kind: str
     primary: bool
     derived: bool
+    frame: Frame
     maker: Stack | None
     operation: str
     made_low: float

@@ -72,11 +72,11 @@ class Range:
         measured = float(tensor.detach().double().square().mean().sqrt())
         return self.rms is None or 2 / 3 <= measured / self.rms <= 1.5
 
-    def sample(self, like: Tensor, seed: int, negative: bool = False) -> Tensor:
+    def sample(self, like: Tensor, seed: int, rms: float, negative: bool = False) -> Tensor:
         """Draw a tensor of the shape and dtype of `like`.
 
         Bounded ranges are uniform, half-lines are rectified normals (with the exact zeros of a ReLU where 0 is the
-        bound), everything else is normal with the RMS of the range or else of `like`. `negative` turns a signed draw
+        bound), everything else is normal; their RMS is the range's or else `rms`. `negative` turns a signed draw
         into its all-negative twin, which shows what a sum or a maximum hides.
         """
         generator = torch.Generator().manual_seed(seed)
@@ -93,6 +93,6 @@ class Range:
         elif negative:
             noise = -noise.abs()
         if (self.low in (-math.inf, 0.0)) and (self.high in (math.inf, 0.0)):
-            wanted = self.rms or float(like.detach().double().square().mean().sqrt()) or 1.0
+            wanted = self.rms or rms or 1.0
             noise = noise * wanted / noise.square().mean().sqrt().clamp(min=1e-12)
         return noise.to(like.dtype)

@@ -21,6 +21,7 @@ class Site:
     function: str
     operation: str
     fingerprint: str
+    names: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -100,6 +101,7 @@ class _Draft:
     name: str
     declared: bool
     reads: list[Read] = field(default_factory=list)
+    stacks: dict[Stack, str] = field(default_factory=dict)
     judged: list[Judged] = field(default_factory=list)
     orphans: list[Function] = field(default_factory=list)
     executed: bool = False
@@ -111,17 +113,15 @@ def build(trace: Trace, judged: Sequence[Judged], declared: Sequence[Consumer], 
     for draft, consumer in zip(drafts, declared, strict=True):
         draft.orphans = [function for function in idle if _holds(consumer, function.frame)]
         draft.executed = any(_holds(consumer, Frame(file, 0, name)) for file, name in trace.executed)
-    by_read: dict[str, _Draft] = {}
     extra: dict[str, _Draft] = {}
     for read in trace.reads.values():
-        owners = {index for stack in read.stacks if (index := _owner(stack, declared)) is not None}
-        chosen = [drafts[index] for index in sorted(owners)]
-        if not chosen:
-            chosen = [extra.setdefault(read.key, _Draft(_reader_name(read), False))]
-        for draft in chosen:
-            draft.reads.append(read)
-        by_read[read.key] = chosen[0]
-    _assign(judged, by_read, trace, drafts, declared, extra)
+        for stack, phase in read.stacks.items():
+            index = _owner(stack, declared)
+            draft = extra.setdefault(read.key, _Draft(_reader_name(read), False)) if index is None else drafts[index]
+            if read not in draft.reads:
+                draft.reads.append(read)
+            draft.stacks.setdefault(stack, phase)
+    _assign(judged, trace, drafts, declared, extra)
     return [_finish(index + 1, draft) for index, draft in enumerate([*drafts, *extra.values()])]
 
 
@@ -157,7 +157,6 @@ def _reader_name(read: Read) -> str:
 
 def _assign(
     judged: Sequence[Judged],
-    by_read: dict[str, _Draft],
     trace: Trace,
     drafts: list[_Draft],
     declared: Sequence[Consumer],
@@ -165,9 +164,9 @@ def _assign(
 ) -> None:
     """Give every finding to the row of its own line, else to the rows of the reads that lead to it."""
     for item in judged:
-        reads = [read for read in trace.reads.values() if not item.sources or read.key in item.sources]
+        reads = [read for read in trace.reads.values() if read.key in item.sources]
         here = [read.key for read in reads if read.frame == item.frame]
-        keys = here or [key for key in item.sources if key in by_read]
+        keys = here or list(item.sources)
         owners = {id(draft): draft for key in keys for draft in _holders(key, [*drafts, *extra.values()])}
         index = _owner(item.stack, declared)
         if not owners and index is not None:
@@ -187,38 +186,43 @@ def _finish(number: int, draft: _Draft) -> Row:
     sites: dict[tuple[str, int], Site] = {}
     for read in draft.reads:
         operation = ", ".join(read.operations)
-        site = make_site(read.frame, operation)
+        site = replace(make_site(read.frame, operation), names=tuple(sorted(read.names)))
         key = (site.file, site.line)
         sites[key] = replace(site, operation=f"{sites[key].operation}, {operation}") if key in sites else site
     hits = tuple(_hit(item) for item in draft.judged)
     operations = dict.fromkeys(operation for read in draft.reads for operation in read.operations)
     derivatives = dict.fromkeys(operation for read in draft.reads for operation in read.derivatives)
     said = ", ".join(operations) + (f"; backward: {', '.join(derivatives)}" if derivatives else "")
-    phases = dict.fromkeys(read.phase for read in draft.reads)
-    made = [item for item in draft.judged if not draft.reads]
+    phases = dict.fromkeys(draft.stacks.values())
+    made = [item for item in draft.judged if not draft.reads or item.rule == "duplicate-producer"]
     for item in made:
         site = make_site(item.frame, item.operation, item.rule)
         sites.setdefault((site.file, site.line), site)
     kinds = {read.kind for read in draft.reads}
-    callers = [frame for read in draft.reads for stack in read.stacks for frame in stack.frames[1:2]]
+    callers = [frame for stack in draft.stacks for frame in stack.frames[1:2]]
     calls = dict.fromkeys(sorted(f"{shown(frame.file)}:{frame.line}" for frame in callers))
     return Row(
         number=number,
         name=draft.name,
         sites=tuple(sites.values()),
         calls=tuple(call for call in calls if call not in {site.place for site in sites.values()}),
-        phase=", ".join(phases) or ("indirect" if draft.executed or not draft.judged else draft.judged[0].rule),
+        phase=", ".join(phases) or _phase_without_reads(draft),
         operation=said or ", ".join(dict.fromkeys(item.operation for item in made)),
         verdict=worst(item.verdict for item in draft.judged),
         evidence=_evidence(draft, kinds),
         mitigation=" ".join(dict.fromkeys(item.mitigation for item in draft.judged)),
-        direct="tensor" in kinds or any(item.rule == "duplicate-producer" for item in draft.judged),
+        direct=bool(draft.reads) or any(item.rule == "duplicate-producer" for item in draft.judged),
         declared=draft.declared,
         hits=hits,
         orphans=tuple(f"{function.name} ({shown(function.file)}:{function.node.lineno})" for function in draft.orphans),
         duplicates=tuple(hit.evidence for hit in hits if hit.rule == "duplicate-producer"),
         recomputed=any(read.recomputed for read in draft.reads),
     )
+
+
+def _phase_without_reads(draft: _Draft) -> str:
+    made = [item.stack for item in draft.judged if item.rule == "duplicate-producer"]
+    return "target" if any(stack.target for stack in made) else "forward" if made else "indirect"
 
 
 def _hit(item: Judged) -> Hit:

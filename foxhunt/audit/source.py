@@ -1,6 +1,7 @@
 """The reading of source text: statements, code that did not run, rules keyed on an activation's type."""
 
 import ast
+import linecache
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -77,6 +78,13 @@ def _names(node: ast.AST) -> set[str]:
     found = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
     found |= {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)}
     return found | {item.arg for item in ast.walk(node) if isinstance(item, ast.arg)}
+
+
+def forget() -> None:
+    """Drop what is remembered of source files, which may have been edited since."""
+    for remembered in (_tree, functions, statement, _may_test):
+        remembered.cache_clear()
+    linecache.checkcache()
 
 
 def never_run(files: Sequence[str], executed: Executed, variables: set[str], places: set[str]) -> list[Function]:

@@ -15,7 +15,7 @@ from foxhunt.audit import hazards, transfer
 from foxhunt.audit.domain import NONNEGATIVE, TOP, Value
 from foxhunt.audit.events import Finding, FunctionCall, Read, Scale, Trace
 from foxhunt.audit.follow import Place
-from foxhunt.audit.frames import Stack, walk
+from foxhunt.audit.frames import Stack, local_names, walk
 from foxhunt.audit.memory import Cell, Member, Memory
 from foxhunt.audit.ranges import Range
 from foxhunt.audit.transfer import Call
@@ -24,15 +24,16 @@ _SHAPE_ONLY: Final = frozenset(
     {"empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like"}
     | {"new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided"}
 )
-_COPIES: Final = frozenset({"clone", "copy", "index_put", "_to_copy", "contiguous", "cat", "stack", "slice_scatter"})
+_NONE: Final[frozenset[str]] = frozenset()
+_COPIES: Final = frozenset({"clone", "copy", "index_put", "_to_copy", "contiguous", "slice_scatter"})
 _ESCAPES: Final = ("tolist", "numpy", "data_ptr", "__array__", "__dlpack__")
 _LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or"})
 _COMPARISONS: Final = frozenset({"gt", "ge", "lt", "le"})
 _GATES: Final = frozenset({"sign-mask", "clamp"})
 _SAMPLERS: Final = frozenset({"probability", "deviation", "index"})
 
-Substitute = Callable[[Tensor, bool], Tensor | None]
-"""Given T as made and whether the program that changes made it: the values to put in its place, None to leave it."""
+Substitute = Callable[[Tensor, float], Tensor | None]
+"""Given T and the RMS it was first made with: the values to put in its place, None to leave it."""
 
 
 def base_name(function: Any) -> str:
@@ -54,6 +55,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
         self.module_names: dict[int, str] = {}
         self._lens_values = tuple(Value(item.low, item.high) for item in ranges)
         self._forward: dict[int, Stack] = {}
+        self._made_rms = 0.0
         self._scalars: dict[float, Cell] = {}
 
     @classmethod
@@ -70,14 +72,16 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
         cell = self.memory.read(tensor)
         derived = bool(cell.sources)
         stack = storage.maker or walk(sys._getframe(1), self.module_names)
+        frame = next((item for item in stack.frames if place.holds(item)), stack.top)
         # A module of torch's own making (nn.Sequential) has no line of its own: its operations tell programs apart.
-        program = (stack.top.file, stack.top.function, storage.operation if stack.module else "")
+        operation = storage.operation if stack.module and frame is stack.top else ""
         if place.primary and place.kind == "tensor" and not derived:
-            self.trace.programs.add(program)
-        primary = place.kind != "tensor" or place.primary or derived or program in self.trace.programs
+            self.trace.programs.add((frame.file, frame.function, operation))
+        made_by = {(item.file, item.function, mark) for item in stack.frames for mark in ("", operation)}
+        primary = place.kind != "tensor" or place.primary or derived or bool(made_by & self.trace.programs)
         low = float(tensor.detach().min()) if tensor.numel() else 0.0
         storage.member = Member(
-            place.text, place.kind, primary, derived, storage.maker, storage.operation, cell.assume.low, low
+            place.text, place.kind, primary, derived, frame, storage.maker, storage.operation, cell.assume.low, low
         )
         self.trace.members.append(storage.member)
         if place.kind == "tensor" and primary:
@@ -86,10 +90,17 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
 
     def _replace(self, tensor: Tensor) -> None:
         with torch.no_grad(), torch._C._DisableTorchDispatch():
-            values = self._substitute(tensor, True)
+            self._made_rms = self._made_rms or _rms(tensor)
+            values = self._substitute(tensor, self._made_rms)
             if values is not None:
                 # `.data` leaves the version counter alone: to autograd nothing has happened.
                 tensor.data.copy_(values)
+
+    def _renew(self, name: str, tensor: Tensor, member: Member | None, sources: frozenset[str]) -> None:
+        """T's own buffer was overwritten with new content: that is T again."""
+        if name == "copy" and member is not None and member.kind == "tensor" and member.primary:
+            self.memory.write(tensor, Cell(self._lens_values[0], self._lens_values[1], sources))
+            self._replace(tensor)
 
     def called(self, function: type[torch.autograd.Function], arguments: tuple[Any, ...]) -> None:
         """Called at each call of a custom autograd function."""
@@ -114,13 +125,14 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
         is_view = not mutated and any(spec.alias_info is not None for spec in func._schema.returns)
         tensors = list(_named_tensors(arguments))
         cells = {id(tensor): self.memory.read(tensor) for _, tensor in tensors}
-        self.trace.operations += 1
-        self.trace.located += bool(stack.frames)
+        if not stack.own:
+            self.trace.operations += 1
+            self.trace.located += bool(stack.frames) or stack.native
         self._note_forward(stack)
         reads = [] if is_view or name in _SHAPE_ONLY else self._reads(name, stack, tensors, mutated)
         # Only operands that the change of range alters carry blame; after them the others are bystanders.
         changed = [cell for cell in cells.values() if cell.assume is not cell.becomes] or cells.values()
-        sources = frozenset().union(*(cell.sources for cell in changed), reads)
+        sources = frozenset().union(*(cell.sources for cell in changed), reads) if name not in _SHAPE_ONLY else _NONE
         calls = self._calls(name, arguments, cells)
         key = ""
         measured: list[tuple[hazards.Hazard, Finding]] = []
@@ -169,10 +181,10 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
             member = self._member(tensor)
             overwritten = argument in mutated and name in ("copy", "fill", "zero")
             if member is not None and not (overwritten and member.kind == "tensor"):
-                found.append(self._read(name, stack, member))
+                found.append(self._read(name, stack, member, tensor.requires_grad))
         return [key for key in found if key]
 
-    def _read(self, name: str, stack: Stack, member: Member) -> str:
+    def _read(self, name: str, stack: Stack, member: Member, trains: bool) -> str:
         if stack.native:
             node = torch._C._current_autograd_node()
             forward = self._forward.get(node._sequence_nr()) if node is not None else None
@@ -181,24 +193,23 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
                 read.derivatives.append(name)
             return ""
         key = _key(stack)
+        if stack.own:
+            return ""
         if key not in self.trace.reads:
-            self.trace.reads[key] = Read(key, stack, member.kind, self._phase(name, stack))
+            self.trace.reads[key] = Read(key, stack, member.kind)
         read = self.trace.reads[key]
-        read.stacks.add(stack)
+        read.stacks.setdefault(stack, _phase(name, stack, trains))
         read.recomputed |= stack.recomputed
         if name not in read.operations:
             read.operations.append(name)
         if member.kind == "tensor":
             read.kind = "tensor"
+            storage = self.memory.storage
+            read.names |= local_names(
+                sys._getframe(2), stack.top, lambda item: isinstance(item, Tensor) and storage(item).member is member
+            )
             return key
         return ""
-
-    def _phase(self, name: str, stack: Stack) -> str:
-        if stack.backward:
-            return "backward"
-        if stack.target:
-            return "target"
-        return "storage" if name in _COPIES - {"cat", "stack"} else "forward"
 
     def escape(self, name: str, tensor: Tensor) -> None:
         """T leaves for code that cannot be followed."""
@@ -206,7 +217,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
         if member is None or member.kind != "tensor":
             return
         stack = walk(sys._getframe(2), self.module_names)
-        if key := self._read(name, stack, member):
+        if key := self._read(name, stack, member, tensor.requires_grad):
             self._finding("opaque", name, stack, (0, 2), {key}, 0.0)
 
     # --- hazards ------------------------------------------------------------------------------------------------
@@ -224,7 +235,9 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
             operand = arguments.get(hazard.operand)
             own = reads if isinstance(operand, Tensor) and self._member(operand) else set()
             sources = self._sources(operand, cells) | own
-            if not sources:
+            cell = cells.get(id(operand))
+            # A target's own range may change; the rule is about the operand that is fitted to it.
+            if not sources or (hazard.rule == "unreachable" and cell and cell.assume is cell.becomes):
                 continue
             severities = hazard.severity(calls[0]), hazard.severity(calls[1])
             if max(severities):
@@ -244,7 +257,8 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
     def _finding(
         self, rule: str, name: str, stack: Stack, severities: tuple[int, int], sources: set[str], margin: float
     ) -> Finding:
-        key = (rule, stack.top.file, str(stack.top.line), name, stack.module)
+        # Two operations of one name on one line are told apart by what the lenses say of them.
+        key = (rule, stack.top.file, str(stack.top.line), name, stack.module, str(severities))
         finding = self.trace.findings.setdefault(key, Finding(rule, stack, name, margin=margin))
         finding.assume = max(finding.assume, severities[0])
         finding.becomes = max(finding.becomes, severities[1])
@@ -336,6 +350,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
                 self.memory.write(tensor, cell)
                 storage = self.memory.storage(tensor)
                 storage.maker, storage.operation = stack, name
+                self._renew(name, tensor, storage.member, sources)
 
 
 class Escapes(TorchFunctionMode):
@@ -350,6 +365,15 @@ class Escapes(TorchFunctionMode):
         if name in _ESCAPES and args and isinstance(args[0], Tensor):
             self._tracer.escape(name, args[0])
         return func(*args, **(kwargs or {}))
+
+
+def _phase(name: str, stack: Stack, trains: bool) -> str:
+    """When the read happens; a target path is named so and carries no gradient."""
+    if stack.backward:
+        return "backward"
+    if stack.target and not (trains and torch.is_grad_enabled()):
+        return "target"
+    return "storage" if name in _COPIES else "forward"
 
 
 def _key(stack: Stack) -> str:

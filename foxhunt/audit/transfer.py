@@ -284,7 +284,8 @@ def _threshold(call: Call) -> Value:
 def _squash(call: Call) -> Value:
     # All keep non-negative input non-negative; none but leaky_relu goes below -1.76 (SELU's floor).
     if call.first.low >= 0:
-        return Value(0.0, max(call.first.high, 0.0))
+        # SELU (and ELU, which it is dispatched as) scales what is positive.
+        return NONNEGATIVE if call.name in ("elu", "selu") else Value(0.0, max(call.first.high, 0.0))
     floor = {
         "gelu": -0.171,
         "silu": -0.279,

@@ -1,7 +1,7 @@
 """From what the runs saw to verdicts: analysis proves safe, only a witness proves unsafe, disagreement is said."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from foxhunt.audit.backward import Check, check
@@ -64,16 +64,18 @@ def _operation(finding: Finding, trace: Trace, checks: dict[type, Check]) -> Jud
     before = finding.measured.get("assume", 0.0)
     if not finding.possible and not (finding.witnessed and finding.rule in _FAILURES and before == 0):
         return None
-    if finding.rule == "sign-gate" and finding.stack.function is not None:
-        result = checks.get(finding.stack.function)
-        if result and result.becomes and not result.rectifies:
-            return None
-    verdict = UNSAFE if finding.possible and finding.witnessed else CHECK
+    result = checks.get(finding.stack.function) if finding.stack.function else None
+    if finding.rule == "sign-gate" and result and result.becomes and not result.rectifies:
+        return None
+    refuted = result is not None and result.becomes is False and bool(result.assume)
+    verdict = UNSAFE if finding.possible and (finding.witnessed or refuted) else CHECK
     rule = RULES[finding.rule]
     shown = ", ".join(f"{run} {value:.0%}" for run, value in finding.measured.items())
     evidence = f"{rule.title}: `{frame.source}`"
     if finding.detail:
         evidence += f"; {finding.detail}"
+    elif refuted:
+        evidence += "; the function's gradient check passes on the assumed range and fails on the new one"
     elif shown:
         evidence += f"; share of affected entries: {shown}"
     if verdict == CHECK and finding.measured:
@@ -84,10 +86,11 @@ def _operation(finding: Finding, trace: Trace, checks: dict[type, Check]) -> Jud
 def _backwards(trace: Trace, checks: dict[type, Check]) -> list[Judged]:
     """Custom functions that read or make T and whose backward is not the Jacobian of their forward."""
     found = []
+    # A gate that was found names the very line; the check of the whole function would repeat it.
     gated = {finding.stack.function for finding in trace.findings.values() if finding.rule == "sign-gate"}
     for function, call in trace.functions.items():
         result = checks[function]
-        if result.becomes or (result.becomes is None and not (call.reads or function in gated)):
+        if result.becomes or function in gated or (result.becomes is None and not call.reads):
             continue
         start, end = _span(function)
         verdict = UNSAFE if result.becomes is False and result.assume else CHECK
@@ -120,7 +123,10 @@ def _scale(scale: Scale) -> Judged | None:
     if not {"assume", "becomes"} <= scale.measured.keys():
         return None
     before, after = _ratio(scale.measured["assume"]), _ratio(scale.measured["becomes"])
-    if not 1 / _RATIO <= before <= _RATIO or 1 / _RATIO <= after <= _RATIO:
+    matched, matches = (1 / _RATIO <= ratio <= _RATIO for ratio in (before, after))
+    # A part that drowns T in a concatenation is worth a look even if it did so before; a small summand is a residual.
+    drowned = scale.operation == "cat" and after < 1 / _RATIO
+    if matches or not (matched or drowned):
         return None
     rule = RULES["scale"]
     evidence = (
@@ -139,10 +145,14 @@ def _duplicates(trace: Trace, becomes: Range) -> list[Judged]:
         pinned = member.made_low >= 0 and member.measured_low >= 0 and becomes.low < 0
         rule = RULES["duplicate-producer"]
         range_said = "and can never be negative" if pinned else "by other operations"
-        evidence = f"{rule.title}: `{member.maker.top.source}` makes {member.locator} {range_said}"
-        key = (member.maker.top.file, member.maker.top.line)
+        evidence = f"{rule.title}: `{member.frame.source}` makes {member.locator} {range_said}"
         verdict = UNSAFE if pinned else CHECK
-        found[key] = Judged(rule.id, verdict, member.maker, member.operation, evidence, rule.fix)
+        # The line that matters is the one in the copy, not in a helper that both programs share.
+        frames = member.maker.frames[member.maker.frames.index(member.frame) :]
+        stack = replace(member.maker, frames=frames)
+        found[member.frame.file, member.frame.line] = Judged(
+            rule.id, verdict, stack, member.operation, evidence, rule.fix
+        )
     return list(found.values())
 
 

@@ -1,6 +1,7 @@
 """`foxhunt audit`: which consumers of a tensor still work when its range changes?"""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from foxhunt.audit import AuditError, Report, audit_spec
 from foxhunt.audit.check import compare, stored
+from foxhunt.audit.corpus import run
 from foxhunt.audit.output import write
 from foxhunt.audit.sarif import sarif
 from foxhunt.audit.spec import load
@@ -46,6 +48,8 @@ class Arguments:
     """Write everything as JSON."""
     sarif: Path | None = None
     """Write the findings as SARIF 2.1.0."""
+    corpus: Path | None = None
+    """Measure the auditor on a folder of labelled programs instead."""
     check: Annotated[Path | None, tyro.conf.arg(metavar="AUDIT.md")] = None
     """Compare a written report with the code as it is; exit 1 when it is stale."""
 
@@ -61,6 +65,8 @@ def main(arguments: list[str]) -> int:
 
 def _run(parsed: Arguments) -> int:
     console = Console()
+    if parsed.corpus is not None:
+        return _measure(console, parsed.corpus)
     old = stored(parsed.check) if parsed.check else None
     reference = parsed.spec or (old or {}).get("reference")
     if not reference:
@@ -69,7 +75,7 @@ def _run(parsed: Arguments) -> int:
         overrides = {name: old[name] for name in ("assume", "becomes")} | {"tensor": tuple(old["tensor"])}
     else:
         overrides = {"tensor": parsed.tensor, "assume": parsed.assume, "becomes": parsed.becomes}
-    report = _audit(console, reference, overrides)
+    report = _audit(reference, overrides)
     for path, text in (
         (parsed.out, report.markdown()),
         (parsed.json, json.dumps(report.json(), indent=2)),
@@ -84,15 +90,40 @@ def _run(parsed: Arguments) -> int:
     return 0
 
 
-def _audit(console: Console, reference: str, overrides: dict[str, object]) -> Report:
+def _measure(console: Console, folder: Path) -> int:
+    """Print recall, precision and the share left to the reader; 1 where the auditor misses its bounds."""
+    with _progress() as progress:
+        score = run(folder, _teller(progress))
+    for case in score.cases:
+        if case.missed or case.invented:
+            console.print(f"{case.name}: missed lines {case.missed}, invented lines {case.invented}", highlight=False)
+    safe = sum(score.controls.values())
+    console.print(
+        f"{len(score.cases)} cases: recall {score.recall:.1%}, precision {score.precision:.1%}, "
+        f"needs-verification {score.unverified:.1%} of rows, {safe} of {len(score.controls)} controls safe",
+        highlight=False,
+    )
+    met = score.recall == 1 and score.precision >= 0.95 and score.unverified <= 0.15 and safe == len(score.controls)
+    return 0 if met else 1
+
+
+def _progress() -> Progress:
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("loading", total=None)
+    return Progress(*columns, console=Console(stderr=True), transient=True)
 
-        def tell(text: str, done: int, total: int) -> None:
-            progress.update(task, description=text, completed=done, total=total)
 
-        return audit_spec(load(reference, **overrides), reference=reference, progress=tell)
+def _teller(progress: Progress) -> Callable[[str, int, int], None]:
+    task = progress.add_task("loading", total=None)
+
+    def tell(text: str, done: int, total: int) -> None:
+        progress.update(task, description=text, completed=done, total=total)
+
+    return tell
+
+
+def _audit(reference: str, overrides: dict[str, object]) -> Report:
+    with _progress() as progress:
+        return audit_spec(load(reference, **overrides), reference=reference, progress=_teller(progress))
 
 
 def _say_stale(console: Console, path: str, reference: str, messages: list[str]) -> int:

@@ -30,14 +30,16 @@ def quote_rule(trades: pl.DataFrame, book: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(side.alias("side")).sort("_index").drop("_index", "_bid", "_ask")
 
 
-def match_rule(trades: pl.DataFrame, fills: pl.DataFrame, tolerance: int) -> pl.DataFrame:
+def match_rule(trades: pl.DataFrame, fills: pl.DataFrame, tolerance: int, slack: int = 0) -> pl.DataFrame:
     """Set `side` from the two orders of each match: the one with the larger id came last and started the trade.
 
     `fills` holds `ts_event`, `order`, `side` ("bid" or "ask") and `size` in lots of every execution of an order. A
-    trade's orders are the fills of its size nearest in time, within `tolerance` (ns); without both, side stays "N".
+    trade's orders are the fills of its size (give or take `slack` lots) nearest in time, within `tolerance` (ns);
+    without both, side stays "N".
     On Bitstamp's feed of 2026-05-02, whose trades name the aggressor, the rule finds 282 of 284 and errs on none.
     """
     joined = trades.drop("side", strict=False).with_row_index("_index").sort("ts_event", maintain_order=True)
+    fills = pl.concat([fills.with_columns(pl.col("size") + offset) for offset in range(-slack, slack + 1)])
     for side in ("bid", "ask"):
         orders = fills.filter(pl.col("side") == side).select("ts_event", "size", pl.col("order").alias(side))
         joined = joined.join_asof(

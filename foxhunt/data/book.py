@@ -25,10 +25,11 @@ import numpy as np
 import polars as pl
 
 from foxhunt.data.frames import conform
-from foxhunt.data.schema import BOOK_FIELDS, LEVELS, level_columns
+from foxhunt.data.schema import LEVELS, level_columns
 
 _WIDTH: Final = 6 * LEVELS
-_COLUMNS: Final = [c for f in BOOK_FIELDS for c in level_columns(f)]
+_COLUMNS: Final = [c for side in ("bid", "ask") for f in ("px", "sz", "ct") for c in level_columns(f"{side}_{f}")]
+"""Columns in the order in which `OrderBook.top` lists a side's values, bids before asks."""
 _EMPTY: Final = -1
 """Stands for a missing level inside the builder, null outside: no price, size or count of a level is below 1."""
 
@@ -158,15 +159,15 @@ class OrderBook:
             self.keys[side].clear()
             self.changed[side] = True
 
-    def top(self, side: int) -> tuple[list[int], list[int], list[int]]:
-        """Prices, sizes and order counts of the ten best levels of a side, padded with -1."""
+    def top(self, side: int) -> list[int]:
+        """Prices, sizes and order counts of the ten best levels of a side, each padded with -1 to ten."""
         keys = self.keys[side][:LEVELS]
         pad = [_EMPTY] * (LEVELS - len(keys))
         self.changed[side] = False
         self._edge[side] = inf if pad else keys[-1]
         best = [self.levels[side][key] for key in keys]
-        prices = [key if side else -key for key in keys]
-        return prices + pad, [level[0] for level in best] + pad, [level[1] for level in best] + pad
+        prices = keys if side else [-key for key in keys]
+        return [*prices, *pad, *[level[0] for level in best], *pad, *[level[1] for level in best], *pad]
 
 
 class _Replay:
@@ -271,9 +272,8 @@ def build_book(events: OrderEvents, patience: int | None = None) -> BuiltBook:
                     tops[s] = book.top(s)
             if tops != before:
                 stamps.append(stamp)
-                for bids, asks in zip(*tops, strict=True):
-                    flat.extend(bids)
-                    flat.extend(asks)
+                flat.extend(tops[0])
+                flat.extend(tops[1])
     if stamps and not book.orders:
         del stamps[-1], flat[-_WIDTH:]
     return BuiltBook(_rows(stamps, flat), refused, replay.evicted, replay.held)

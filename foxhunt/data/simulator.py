@@ -77,7 +77,8 @@ class Simulation:
         )
 
 
-INSTRUMENT: Final = Instrument(symbol="SIM", tick_size="0.01", taker_bps=0.5, maker_bps=0.0)
+INSTRUMENT: Final = Instrument(symbol="SIM", tick_size="0.01", lot_size="200", taker_bps=0.5, maker_bps=0.0)
+"""A lot is worth 20,000: the account of the default market config trades in sizes that the touch can carry."""
 
 
 def simulate(config: SimulatorConfig) -> Simulation:

@@ -52,7 +52,7 @@ class Dataset:
         try:
             record = json.loads(index.read_text(encoding="utf-8"))
             if record["format"] != FORMAT:
-                raise DataError(f"{index}: format {record['format']}, this version reads {FORMAT}; import again")
+                raise DataError(f"format {record['format']}, this version reads {FORMAT}; import the data again")
             span = record["time_range"]
             return cls(
                 path=path,
@@ -65,7 +65,9 @@ class Dataset:
                 notes=tuple(record["notes"]),
                 time_range=None if span is None else (int(span[0]), int(span[1])),
             )
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        except DataError as error:
+            raise DataError(f"{index}: {error}") from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{index} is damaged ({type(error).__name__}: {error}); import the data again") from error
 
     def kinds(self, symbol: str) -> tuple[Kind, ...]:

@@ -27,7 +27,7 @@ def import_summary(dataset: Dataset) -> RenderableType:
     for stage in STAGES:
         for symbol, count in dataset.counts.get(stage, {}).items():
             reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in count.quarantined.items()) or "-"
-            table.add_row(stage, symbol, f"{count.read:,}", f"{count.out:,}", reasons)
+            table.add_row(stage, symbol or "(none)", f"{count.read:,}", f"{count.out:,}", reasons)
     total = len(dataset.quarantine())
     ledger = f"{total:,} rejected rows with reasons in {dataset.path / 'quarantine.parquet'}" if total else "empty"
     return Group(

@@ -46,11 +46,11 @@ def decimal_text(value: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def infer_step(values: Iterable[float], largest: str = "1000") -> str | None:
+def infer_step(values: Iterable[float], largest: float | None = None) -> str | None:
     """The coarsest step shared by at least 99.9 % of the values, None when no step fits (adjusted prices, say).
 
-    Steps are 1, 2, 2.5 or 5 times a power of ten and binary fractions, up to `largest` and a tenth of the median.
-    Values that a file keeps as float32 are recognised by their noise.
+    Steps are 1, 2, 2.5 or 5 times a power of ten and binary fractions, up to `largest`, by default a tenth of the
+    median: no market has a tick of more. Values that a file keeps as float32 are recognised by their noise.
     """
     sample, weight = np.unique(np.asarray(values, dtype=np.float64), return_counts=True)
     kept = np.isfinite(sample) & (sample > 0)
@@ -58,11 +58,12 @@ def infer_step(values: Iterable[float], largest: str = "1000") -> str | None:
     if not len(sample):
         return None
     median = float(np.median(sample))
+    largest = median / 10 if largest is None else largest
     for precision in (_FLOAT64, _FLOAT32):
         slack = np.maximum(sample * precision, 1e-12)
         for step in _STEPS:
             size = float(step)
-            if size > float(largest) or size > median / 10:
+            if size > largest:
                 continue
             if size < 10 * median * precision:
                 break
@@ -122,16 +123,29 @@ def to_stamps(values: pl.Series, timezone: str) -> pl.Series:
 
 
 def _from_text(values: pl.Series) -> pl.Series:
-    """Text as numbers, zoned or naive datetimes: the form that reads most of the column."""
+    """Text as numbers, as datetimes with an offset, or as local ones: whichever reads most of the column."""
     text = values.str.strip_chars()
     # Eight or fourteen digits are a calendar date or a date and time, not a count of seconds.
     digits = text.str.contains(r"^\d+(\.\d+)?$") & ~text.str.contains(r"^(\d{8}|\d{14})$")
     if digits.any() and digits.fill_null(False).mean() > 0.5:  # type: ignore[operator]  # mean of a bool column
         whole = text.cast(pl.Int64, strict=False)
         return whole if whole.null_count() <= len(text) // 2 else text.cast(pl.Float64, strict=False)
-    zoned = [text.str.to_datetime(f, time_unit="ns", time_zone="UTC", strict=False) for f in _ZONED_FORMATS]
-    naive = [text.str.to_datetime(f, time_unit="ns", strict=False) for f in _STAMP_FORMATS]
-    return min((*zoned, *naive), key=lambda parsed: parsed.null_count())
+    zoned = [_parse(text, form, "UTC") for form in _ZONED_FORMATS]
+    naive = [_parse(text, form, None) for form in _STAMP_FORMATS]
+    found = min((zoned, naive), key=lambda forms: min(parsed.null_count() for parsed in forms))
+    # One form usually reads the whole column; what it leaves (dates without a clock, say) is tried with the others.
+    found.sort(key=lambda parsed: parsed.null_count())
+    return pl.select(pl.coalesce(found)).to_series().alias(values.name)
+
+
+def _parse(text: pl.Series, form: str, zone: str | None) -> pl.Series:
+    """Datetimes (ns) of one form; null where it does not fit or the instant lies outside int64 nanoseconds."""
+    fine = text.str.to_datetime(form, time_unit="ns", time_zone=zone, strict=False)
+    if fine.null_count() == len(fine):
+        return fine
+    # Polars wraps years after 2262 in nanoseconds; in microseconds they stay what they are.
+    coarse = text.str.to_datetime(form, time_unit="us", time_zone=zone, strict=False).dt.epoch("us")
+    return pl.select(pl.when(coarse.abs() < 2**63 // 1000).then(fine)).to_series()
 
 
 def _from_numbers(values: pl.Series) -> pl.Series:
@@ -139,6 +153,8 @@ def _from_numbers(values: pl.Series) -> pl.Series:
     median = values.cast(pl.Float64).abs().median()
     magnitude = float(median) if isinstance(median, int | float) else 0.0
     scale = next((s for limit, s in ((1e11, 10**9), (1e14, 10**6), (1e17, 10**3)) if magnitude < limit), 1)
+    # What would overflow int64 is no stamp of this column's unit.
+    values = values.to_frame("t").select(pl.when(pl.col("t").abs() <= 2**62 // scale).then("t")).to_series()
     if values.dtype.is_integer():
         return values.cast(pl.Int64) * scale
     # A float64 of seconds since 1970 resolves a quarter of a microsecond: rounding to whole ones removes its noise.

@@ -15,13 +15,17 @@ import polars as pl
 
 from foxhunt.data.frames import SCHEMAS, empty_quarantine
 from foxhunt.data.imported import Count
-from foxhunt.data.schema import LEVELS, Instrument, Kind
+from foxhunt.data.schema import LEVELS, PRICE_SCALE, Instrument, Kind
 from foxhunt.data.units import OFF_GRID, fixed_price, off_grid
 
 Check = tuple[str, pl.Expr]
 """A reason of `schema.REASONS` and the expression that is true for rows rejected by it."""
 
 _BARS: Final = ("open", "high", "low", "close")
+_LIMIT: Final = 2.0**62
+"""Prices in 1e-9 units and sizes in lots beyond this do not fit into int64 with room to add them up."""
+_NAMELESS: Final = pl.col("instrument") == ""
+"""Readers put an empty symbol where a row names no instrument."""
 
 
 class Sifted(NamedTuple):
@@ -125,7 +129,7 @@ def within_session(clock: pl.Expr, start_text: str, stop_text: str) -> pl.Expr:
 def price_checks(frame: pl.DataFrame, columns: Sequence[str]) -> list[Check]:
     """Prices that are not positive numbers, then prices off the tick grid; nulls pass (a missing level)."""
     whole = all(frame.schema[c].is_integer() for c in columns)
-    bad = [pl.col(c) <= 0 if whole else ~pl.col(c).is_finite() | (pl.col(c) <= 0) for c in columns]
+    bad = [pl.col(c) <= 0 if whole else ~pl.col(c).is_between(0, _LIMIT / PRICE_SCALE, closed="right") for c in columns]
     off = [pl.col(c) % pl.col("_tick") != 0 if whole else off_grid(c) for c in columns]
     return [("bad price", _any(bad)), ("off tick", _any(off))]
 
@@ -139,7 +143,7 @@ def size_checks(frame: pl.DataFrame, columns: Sequence[str], *, zero_allowed: bo
     lots = [pl.col(c) / pl.col("_lot") for c in columns]
     # Quantities are short decimals; a float64 division leaves noise of the quotient's own magnitude.
     off = [(n - n.round()).abs() > pl.max_horizontal(pl.lit(OFF_GRID), n.abs() * 1e-12) for n in lots]
-    bad = [~pl.col(c).is_finite() | below for c, below in zip(columns, floor, strict=True)]
+    bad = [~(n < _LIMIT) | below for n, below in zip(lots, floor, strict=True)]
     return [("bad size", _any(bad)), ("off lot", _any(off))]
 
 
@@ -183,7 +187,7 @@ def sift_book(
     frame = with_grid(frame.with_columns(_empty_levels_null(frame, pairs)), instruments)
     content = [c for c in frame.columns if not c.startswith("_") and c != "row"]
     row_wise = [
-        ("unreadable", pl.col("ts_event").is_null()),
+        ("unreadable", pl.col("ts_event").is_null() | _NAMELESS),
         *first,
         *session_checks(instruments),
         *price_checks(frame, prices),
@@ -205,7 +209,7 @@ def sift_trades(
     """Check raw trades; identical rows are separate trades and stay."""
     frame = with_grid(frame, instruments)
     row_wise = [
-        ("unreadable", pl.any_horizontal(pl.col("ts_event", "price", "size").is_null())),
+        ("unreadable", pl.any_horizontal(pl.col("ts_event", "price", "size").is_null()) | _NAMELESS),
         *first,
         *session_checks(instruments),
         *price_checks(frame, ["price"]),
@@ -221,7 +225,7 @@ def sift_bars(frame: pl.DataFrame, instruments: dict[str, Instrument], source: S
     o, h, low, c = (pl.col(name) for name in _BARS)
     slack = _slack(frame, "close")
     row_wise = [
-        ("unreadable", pl.any_horizontal(pl.col("ts_event", *_BARS).is_null())),
+        ("unreadable", pl.any_horizontal(pl.col("ts_event", *_BARS).is_null()) | _NAMELESS),
         *session_checks(instruments),
         *price_checks(frame, _BARS),
         *size_checks(frame, ["volume"], zero_allowed=True),

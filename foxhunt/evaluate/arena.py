@@ -107,11 +107,9 @@ def sweep(environment: TradingEnvironment, policy: Policy) -> Iterator[StepEvent
     with torch.no_grad():
         observation = environment.reset(0)
         while not bool(environment.finished.all()):
-            # The environment writes its state in place, so what events share with it is kept from before the step.
-            row, tick = environment.state.row.clone(), environment.state.order.tick.clone()
             observation = environment.step(*policy(observation)).observation
             assert environment.events is not None
-            yield environment.events._replace(row=row, early_tick=tick)
+            yield environment.events
 
 
 def _traded(events: StepEvents, terms: Terms) -> Float[Tensor, " environments"]:

@@ -5,6 +5,7 @@ import platform
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isinf
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -99,7 +100,7 @@ def backtest_run(
     progress("writing report and ledger")
     html = render(summary, first, profits, context)
     with whole_folder(folder) as fresh:
-        write_text(fresh / SUMMARY, json.dumps(summary.to_json() | context.to_json(), indent=1) + "\n")
+        write_text(fresh / SUMMARY, json.dumps(summary.to_json() | context.to_json(), indent=1, allow_nan=False) + "\n")
         write_ledger(fresh / "ledger", contenders)
         if page is None:
             write_text(fresh / "report.html", html)
@@ -156,6 +157,8 @@ def _random_note(matched: baselines.Matched, seeds: int) -> str:
 
 
 def _rule_note(rule: baselines.FittedRule, split: Split) -> str:
+    if isinf(rule.threshold):
+        return f"stays flat: no threshold on imbalance paid for its fees on {split}"
     return (
         f"full long or short when scaled imbalance reaches {number(rule.threshold)}, by {ACTIONS['order'][rule.order]} "
         f"orders; fitted on {split} (profit there {money(rule.profit)})"

@@ -144,11 +144,12 @@ class FittedRule:
 def fit_ofi_rule(arena: Arena) -> FittedRule:
     """Choose threshold and order kind (join or cross) by profit after fees in one sweep of a train or validate arena.
 
-    Thresholds are quantiles of the imbalance's size, from the median to what one decision in a thousand passes.
+    Thresholds are quantiles of the imbalance's size, from the median to what one decision in a thousand reaches, and
+    infinity: where no threshold pays for its fees, the best rule is to stay flat.
     """
-    quantiles = 1 - np.geomspace(0.5, 0.001, CANDIDATES // 2)
+    quantiles = 1 - np.geomspace(0.5, 0.001, CANDIDATES // 2 - 1)
     sizes = arena.imbalance().abs().cpu().numpy()
-    thresholds = np.tile(np.quantile(sizes, quantiles), 2).astype(np.float32)
+    thresholds = np.tile(np.append(np.quantile(sizes, quantiles), np.inf), 2).astype(np.float32)
     orders = np.repeat([JOIN, CROSS], CANDIDATES // 2)
     rule = OfiRule(
         torch.from_numpy(thresholds).repeat_interleave(arena.segments).to(arena.tape.device),

@@ -123,7 +123,7 @@ def fills_figure(backtest: Backtest, symbol: str) -> tuple[go.Figure, int]:
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.72, 0.28], vertical_spacing=0.05)
     for segment in steps.partition_by("segment", maintain_order=True):
         _add_line(figure, segment["time"], segment["mid"], timezone, row=1, name="mid", colour="#8a8f98")
-        _add_line(figure, segment["until"], segment["position_lots"], timezone, row=2, name="position", fill=True)
+        _add_line(figure, segment["until"], segment["position"], timezone, row=2, name="position", fill=True)
     markers, joined = _join_fills(fills)
     for side, colour, shape in (("buy", BUY, "triangle-up"), ("sell", SELL, "triangle-down")):
         for liquidity, marker in (("taker", shape), ("maker", f"{shape}-open"), ("liquidation", "x")):
@@ -132,7 +132,7 @@ def fills_figure(backtest: Backtest, symbol: str) -> tuple[go.Figure, int]:
                 _add_markers(figure, shown, timezone, f"{liquidity} {side}", colour, marker)
     _style(figure, 440, hovermode="closest")
     figure.update_yaxes(title=f"price, {accounts[0].currency}", tickformat=",", row=1, col=1)
-    figure.update_yaxes(title="position, lots", tickformat=",", row=2, col=1)
+    figure.update_yaxes(title="position", tickformat=",", row=2, col=1)
     _skip_gaps(figure, _account_gaps(accounts), timezone)
     return figure, joined
 

@@ -6,12 +6,14 @@ from math import floor, log10
 def money(value: float) -> str:
     """Two decimals and thousands separators; three significant digits where two decimals would say 0.00."""
     if value == 0 or abs(value) >= 0.01:
-        return f"{value:,.2f}"
+        return f"{value + 0.0:,.2f}"  # + 0.0 turns -0.0 into 0.0
     return f"{value:.{2 - floor(log10(abs(value)))}f}"
 
 
 def span(low: float, high: float) -> str:
-    """An interval of money."""
+    """An interval of money; in whole units where it is wide."""
+    if max(abs(low), abs(high)) >= 1000:
+        return f"{low:,.0f} to {high:,.0f}"
     return f"{money(low)} to {money(high)}"
 
 

@@ -26,6 +26,7 @@ DECISIONS: Final = {
     "mid": pl.Float64,
     "target_lots": pl.Int64,
     "position_lots": pl.Int64,
+    "position": pl.Float64,
     "cash": pl.Float64,
     "equity": pl.Float64,
     "reward": pl.Float64,

@@ -78,6 +78,7 @@ class _Recorder:
             "mid": self._mid(segment, step),
             "target_lots": events.target[segment, step],
             "position_lots": events.position[segment, step],
+            "position": self._quantity(events.position[segment, step], self._instrument(segment)),
             "cash": events.cash[segment, step],
             "equity": events.worth[segment, step],
             "reward": np.diff(worth, axis=1)[segment, step],

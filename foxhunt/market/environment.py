@@ -9,7 +9,7 @@ from torch import Tensor
 from foxhunt.config import MarketConfig
 from foxhunt.errors import ConfigError
 from foxhunt.interface import Hold, Limits, Observation, StepResult
-from foxhunt.market.account import Account, position_cap
+from foxhunt.market.account import Account
 from foxhunt.market.actions import BRANCHES, Order, Rules
 from foxhunt.market.brackets import Bracket
 from foxhunt.market.episodes import Starts, draw, sweep_starts, training_starts
@@ -56,9 +56,8 @@ class TradingEnvironment:
         self.tape, self.market, self.sweep = tape, market, sweep
         self.device = tape.device
         self.scaler = scaler or FeatureScaler.fit(tape, market)
-        self.starts: Starts = sweep_starts(tape) if sweep else training_starts(tape, market.episode_steps)
+        self.starts: Starts = (sweep_starts if sweep else training_starts)(tape, market)
         self._rules = Rules.of(tape.instruments, market, self.device)
-        _check_cash(tape, market, self._rules)
         self._features = self.scaler.transform(tape)
         self._reward_units = self.scaler.reward_units(tape)
         self._regime = regime(tape)
@@ -132,22 +131,20 @@ class TradingEnvironment:
 
     def _begin(self, episode: Tensor) -> MarketState:
         """First state of episode number `episode` of every environment."""
-        if self.sweep:
-            row, last = self.starts
-        else:
-            chosen = draw(self._seed, self._index, episode, len(self.starts.row))
-            row, last = (table.index_select(0, chosen) for table in self.starts)
-        zero = torch.zeros_like(row)
-        cash = torch.full_like(row, self.market.initial_cash, dtype=torch.float64)
-        terms = self._rules.terms.take(self.tape.instrument.index_select(0, row))
+        starts = self.starts
+        if not self.sweep:
+            chosen = draw(self._seed, self._index, episode, len(starts.row))
+            starts = Starts(*(table.index_select(0, chosen) for table in starts))
+        zero = torch.zeros_like(starts.row)
+        cash = torch.full_like(zero, self.market.initial_cash, dtype=torch.float64)
         return MarketState(
             account=Account(zero, cash, torch.zeros_like(cash)),
             order=Order(*[zero] * len(Order._fields)),
             bracket=Bracket(zero, zero, *[torch.zeros_like(cash)] * 3),
             taken=zero.unsqueeze(1).expand(-1, 2 * self.tape.levels + 1),
-            row=row,
-            last=last,
-            cap=position_cap(self.tape.touch.index_select(0, row).sum(1), terms, self.market),
+            row=starts.row,
+            last=starts.last,
+            cap=starts.cap,
             worth=cash,
             done=torch.zeros_like(zero, dtype=torch.bool),
             episode=episode + 1,
@@ -164,7 +161,6 @@ class TradingEnvironment:
             "ofi3": ofi3,
             "portfolio": portfolio(
                 state,
-                self._rules.terms.take(instrument),
                 self.tape.touch.index_select(0, row),
                 self._reward_units.index_select(0, instrument),
                 self.market.initial_cash,
@@ -176,7 +172,7 @@ class TradingEnvironment:
     def _hold(self, events: StepEvents) -> Hold:
         """What the full cap would have gained over the step just played, and cost to enter and leave."""
         touch = self.tape.touch.index_select(0, events.row)
-        terms = self._rules.terms.take(self.tape.instrument.index_select(0, events.row))
+        terms = self._rules.terms_of(self.tape.instrument.index_select(0, events.row))
         cap = self._state.cap * events.active
         move = cap * (events.half_ticks - touch.sum(1)) * (terms.tick_value * 0.5)
         spread = cap * (touch[:, 1] - touch[:, 0]) * terms.tick_value
@@ -202,18 +198,3 @@ def _positive(environments: int | None) -> int:
     if environments is None or environments < 1:
         raise ConfigError(f"environments must be at least 1 outside of a sweep, not {environments}")
     return environments
-
-
-def _check_cash(tape: Tape, market: MarketConfig, rules: Rules) -> None:
-    """Refuse a market in which some instrument's smallest order costs more than the account may hold."""
-    terms = rules.terms.take(tape.instrument)
-    mids = tape.touch.sum(1)
-    short = (position_cap(mids, terms, market) < terms.order_lots) & tape.inside()
-    if bool(short.any()):
-        cost = mids.abs() * terms.tick_value / 2 * terms.order_lots / market.leverage
-        row = int(cost.masked_fill(~short, 0).argmax())
-        instrument = tape.instruments[int(tape.instrument[row])]
-        raise ConfigError(
-            f"market.initial_cash {market.initial_cash:g} at leverage {market.leverage:g} cannot carry one order of "
-            f"{instrument.symbol}: that needs {float(cost[row]):.2f} {instrument.currency}"
-        )

@@ -10,29 +10,52 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from foxhunt.config import MarketConfig
+from foxhunt.errors import ConfigError
+from foxhunt.market.account import position_cap
+from foxhunt.market.fees import instrument_terms
 from foxhunt.market.tape import Tape
 
 
 class Starts(NamedTuple):
-    """Rows at which episodes may start, and the last row that each may reach."""
+    """Rows at which episodes may start."""
 
     row: Int[Tensor, " starts"]
     last: Int[Tensor, " starts"]
+    """Row at which the episode is cut."""
+    cap: Int[Tensor, " starts"]
+    """Largest position, in lots."""
 
 
-def training_starts(tape: Tape, steps: int) -> Starts:
-    """Every row from which a whole episode of `steps` fits into its segment; of a shorter segment the first row."""
+def training_starts(tape: Tape, market: MarketConfig) -> Starts:
+    """Every row from which a whole episode fits into its segment; of a segment shorter than that the first row."""
     rows, lasts = [], []
     for first, stop in tape.segments.tolist():
-        row = torch.arange(first, max(stop - steps, first + 1))
+        row = torch.arange(first, max(stop - market.episode_steps, first + 1))
         rows.append(row)
-        lasts.append((row + steps).clamp(max=stop - 1))
-    return Starts(torch.cat(rows).to(tape.device), torch.cat(lasts).to(tape.device))
+        lasts.append((row + market.episode_steps).clamp(max=stop - 1))
+    return _starts(tape, market, torch.cat(rows).to(tape.device), torch.cat(lasts).to(tape.device))
 
 
-def sweep_starts(tape: Tape) -> Starts:
+def sweep_starts(tape: Tape, market: MarketConfig) -> Starts:
     """The first row of every segment, to be played to the segment's end."""
-    return Starts(tape.segments[:, 0].clone(), tape.segments[:, 1] - 1)
+    return _starts(tape, market, tape.segments[:, 0].clone(), tape.segments[:, 1] - 1)
+
+
+def _starts(tape: Tape, market: MarketConfig, row: Tensor, last: Tensor) -> Starts:
+    """Raises `ConfigError` where the account cannot carry one order of an instrument."""
+    terms = instrument_terms(tape.instruments, market, tape.device).take(tape.instrument[row])
+    half_ticks = tape.touch[row].sum(1)
+    cap = position_cap(half_ticks, terms, market)
+    if bool((cap < 1).any()):
+        cost = half_ticks.abs() * (terms.tick_value / 2) * terms.order_lots / market.leverage
+        dearest = int(cost.masked_fill(cap > 0, 0).argmax())
+        instrument = tape.instruments[int(tape.instrument[row[dearest]])]
+        raise ConfigError(
+            f"market.initial_cash {market.initial_cash:g} at leverage {market.leverage:g} cannot carry one order of "
+            f"{instrument.symbol}: that needs {float(cost[dearest]):.2f} {instrument.currency}"
+        )
+    return Starts(row, last, cap)
 
 
 def draw(seed: Int[Tensor, ""], environment: Int[Tensor, " n"], episode: Int[Tensor, " n"], count: int) -> Tensor:

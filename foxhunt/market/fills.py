@@ -27,34 +27,37 @@ class Evidence(NamedTuple):
     """Where they stand at the next row, if not in the memory yet."""
 
 
-def walk(
-    tick: Int[Tensor, "n levels"],
-    available: Int[Tensor, "n levels"],
-    side: Int[Tensor, " n"],
-    limit: Int[Tensor, " n"],
-    any_price: Bool[Tensor, " n"],
-) -> tuple[Int[Tensor, "n levels"], Int[Tensor, "n levels"]]:
-    """Lots within the limit at each level, and their sum over the better levels."""
+def within(
+    tick: Int[Tensor, "n levels"], side: Int[Tensor, " n"], limit: Int[Tensor, " n"], any_price: Bool[Tensor, " n"]
+) -> Bool[Tensor, "n levels"]:
+    """Levels at which an order may trade."""
     direction = side.unsqueeze(1)
-    reachable = (direction * tick <= (side * limit).unsqueeze(1)) | any_price.unsqueeze(1)
-    offered = torch.where(reachable, available, 0)
-    return offered, offered.cumsum(1) - offered
+    return (direction * tick <= (side * limit).unsqueeze(1)) | any_price.unsqueeze(1)
+
+
+def better_lots(offered: Int[Tensor, "n levels"]) -> Int[Tensor, "n levels"]:
+    """Lots offered at the levels before each one."""
+    return offered.cumsum(1) - offered
 
 
 def take(
     offered: Int[Tensor, "n levels"], better: Int[Tensor, "n levels"], quantity: Int[Tensor, " n"]
 ) -> Int[Tensor, "n levels"]:
-    """Lots that an order of `quantity` takes at each level of a `walk`."""
+    """Lots that an order of `quantity` takes at each level, best level first."""
     return torch.minimum((quantity.unsqueeze(1) - better).clamp(min=0), offered)
 
 
 def worst_tick(
-    tick: Int[Tensor, "n levels"], taken: Int[Tensor, "n levels"], side: Int[Tensor, " n"]
+    tick: Int[Tensor, "n levels"],
+    offered: Int[Tensor, "n levels"],
+    better: Int[Tensor, "n levels"],
+    side: Int[Tensor, " n"],
+    quantity: Int[Tensor, " n"],
 ) -> Int[Tensor, " n"]:
-    """Price of the last level that a fill reaches; the best price where nothing fills."""
-    direction = side.unsqueeze(1)
-    signed = direction * tick
-    return side * torch.where(taken > 0, signed, signed[:, :1]).amax(1)
+    """Price of the last level from which an order of `quantity` takes; the best price where nothing is offered."""
+    reached = (offered > 0) & (better < quantity.unsqueeze(1))
+    signed = side.unsqueeze(1) * tick
+    return side * torch.where(reached, signed, signed[:, :1]).amax(1)
 
 
 def window_evidence(
@@ -72,12 +75,13 @@ def window_evidence(
     span = high - low + 3
     position = torch.where(side < 0, high - price, price - low).add(1).clamp(0, span - 1)
     key = group * span + position
-    place = torch.searchsorted(tape.trade_keys, torch.stack([key, key + 1]))
-    upto = tape.trade_volume.index_select(0, place.view(-1)).view(2, -1)
+    place = torch.searchsorted(tape.trade_keys, key)
+    upto = tape.trade_volume.index_select(0, place)
+    at = tape.trade_volume.index_select(0, place + 1) - upto
     crossed = (record[:, EXTREME_SIZE] > 0) & (side * record[:, EXTREME_TICK] <= side * price)
     return Evidence(
-        at=upto[1] - upto[0],
-        through=upto[0] - record[:, VOLUME_BEFORE],
+        at=torch.where(tape.trade_keys.index_select(0, place) == key, at, 0),
+        through=upto - record[:, VOLUME_BEFORE],
         crossed=crossed,
         shown=torch.where(crossed, record[:, EXTREME_SIZE], 0),
         level=record[:, EXTREME_LEVEL],

@@ -7,7 +7,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from foxhunt.market.actions import IMPROVE
-from foxhunt.market.fees import Terms
 from foxhunt.market.queue import UNKNOWN
 from foxhunt.market.scaling import CLIP
 from foxhunt.market.state import MarketState
@@ -27,7 +26,6 @@ PORTFOLIO_NAMES: Final = (
 
 def portfolio(
     state: MarketState,
-    terms: Terms,
     touch: Int[Tensor, "environments 2"],
     reward_unit: Float[Tensor, " environments"],
     initial_cash: float,
@@ -44,12 +42,11 @@ def portfolio(
     account, order = state.account, state.order
     cap = state.cap.double()
     working = order.remaining > 0
-    value = account.position * touch.sum(1) * (terms.tick_value * 0.5)
     best = torch.where(order.side > 0, touch[:, 0], touch[:, 1])
     ahead = torch.where(order.ahead < UNKNOWN, order.ahead / order.displayed.clamp(min=1), 1.0).clamp(max=1)
     columns = (
         account.position / cap,
-        ((value - account.cost) / reward_unit).asinh(),
+        ((state.worth - account.cash - account.cost) / reward_unit).asinh(),
         ((state.worth - initial_cash) / reward_unit).asinh(),
         torch.where(working, order.side, 0),
         order.remaining / cap,

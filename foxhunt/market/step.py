@@ -16,7 +16,7 @@ from foxhunt.market.account import Account, affordable_lots, apply_fill, equity,
 from foxhunt.market.actions import Intent, Order, Rules, decode
 from foxhunt.market.brackets import arm_bracket, check_bracket, close_now, risk_cap
 from foxhunt.market.fees import Terms, maker_fee, taker_fee
-from foxhunt.market.fills import rest, take, walk, window_evidence, worst_tick
+from foxhunt.market.fills import better_lots, rest, take, window_evidence, within, worst_tick
 from foxhunt.market.queue import UNKNOWN, advance_queue, displayed_at
 from foxhunt.market.state import MarketState, StepEvents
 from foxhunt.market.tape import EARLY, FRESH, KEPT, Tape
@@ -54,7 +54,6 @@ class _Taker(NamedTuple):
     lots: Tensor
     tick: Tensor
     fee: Tensor
-    taken: Tensor
 
 
 def advance(
@@ -72,7 +71,7 @@ def advance(
     `limits` are counted in `reward_unit`, which they need.
     """
     row, active = state.row, ~state.done
-    terms = rules.terms.take(tape.instrument.index_select(0, row))
+    terms = rules.terms_of(tape.instrument.index_select(0, row))
     touch = tape.touch.index_select(0, row)
     mid = touch.sum(1)
     cap = risk_cap(state.cap, terms.order_lots.long(), limits)
@@ -82,20 +81,17 @@ def advance(
         action = close_now(action, bracket_exit > 0)
     intent = decode(action, active, state.account.position, cap, state.order, touch, terms, rules)
 
-    early = _fill_on_the_way(tape, market, terms, state)
-    taken = _remember(state.taken, early.level, early.shown)
-    taken = _carry(taken, tape.execution_from.index_select(0, row))
-    taken = _remember(taken, early.level_next, early.shown)
+    # `taken` is carried from book to book; each carry makes a new tensor, which the fills on that book then add to.
+    early, taken = _fill_on_the_way(tape, market, terms, state)
     taker, order, lots = _reach_market(tape, market, terms, early, intent, taken, row)
-    maker = _fill_resting(
-        tape, market, terms, taker.account, order, taker.taken, row, torch.where(intent.stays, KEPT, FRESH)
-    )
-    taken = _remember(taker.taken, maker.level, maker.shown)
+    window = torch.where(intent.stays, KEPT, FRESH)
+    maker = _fill_resting(tape, market, terms, taker.account, order, taken, row, window)
+    _remember(taken, maker.level, maker.shown)
 
     row = row + active.long()
-    taken = _carry(taken, tape.decision_from.index_select(0, row))
-    taken = _remember(taken, maker.level_next, maker.shown)
-    traded = maker.traded + torch.where(intent.stays, early.traded, 0)
+    taken = _carry(taken, tape.decision_from, row)
+    _remember(taken, maker.level_next, maker.shown)
+    traded = maker.traded + torch.where(intent.stays, early.traded, 0) if tape.has_early else maker.traded
     order = _age_in_queue(tape, market, terms, maker.order, traded, row)
 
     half_ticks = tape.touch.index_select(0, row).sum(1)
@@ -114,7 +110,7 @@ def advance(
         account=forced.account,
         bracket=bracket,
         order=order._replace(remaining=torch.where(done, 0, order.remaining)),
-        taken=forced.taken,
+        taken=taken,
         row=row,
         worth=worth,
         done=done,
@@ -153,13 +149,22 @@ def advance(
     return Outcome(after, worth - state.worth, terminated, truncated, events)
 
 
-def _fill_on_the_way(tape: Tape, market: MarketConfig, terms: Terms, state: MarketState) -> _Maker:
-    """Fills of the working order before this decision's orders arrive, whatever they will do to it."""
-    account, order, row = state.account, state.order, state.row
-    if tape.has_early:
-        return _fill_resting(tape, market, terms, account, order, state.taken, row, torch.full_like(row, EARLY))
-    nothing = torch.zeros_like(row)
-    return _Maker(account, order, nothing, torch.zeros_like(state.worth), nothing, nothing, nothing, nothing)
+def _fill_on_the_way(tape: Tape, market: MarketConfig, terms: Terms, state: MarketState) -> tuple[_Maker, Tensor]:
+    """Fills of the working order before this decision's orders arrive, whatever they will do to it.
+
+    Returns the memory of taken lots laid over the execution book too.
+    """
+    account, order, taken, row = state.account, state.order, state.taken, state.row
+    if not tape.has_early:
+        nothing = torch.zeros_like(row)
+        maker = _Maker(account, order, nothing, torch.zeros_like(state.worth), nothing, nothing, nothing, nothing)
+        return maker, _carry(taken, tape.execution_from, row)
+    maker = _fill_resting(tape, market, terms, account, order, taken, row, torch.full_like(row, EARLY))
+    taken = taken.clone()
+    _remember(taken, maker.level, maker.shown)
+    taken = _carry(taken, tape.execution_from, row)
+    _remember(taken, maker.level_next, maker.shown)
+    return maker, taken
 
 
 def _reach_market(
@@ -175,9 +180,11 @@ def _reach_market(
     own_tick, own_size = _side_of_book(tape.execution, row, side <= 0)
     level = _memory_index(side > 0, tape.levels)
 
-    offered, better = walk(tick, (size - taken.gather(1, level)).clamp(min=0), side, intent.tick, intent.crosses)
+    untaken = (size - taken.gather(1, level)).clamp(min=0)
+    offered = torch.where(within(tick, side, intent.tick, intent.crosses), untaken, 0)
+    better = better_lots(offered)
     wanted = torch.where(stays, 0, intent.quantity)
-    price = torch.where(intent.crosses, worst_tick(tick, take(offered, better, wanted), side), intent.tick)
+    price = torch.where(intent.crosses, worst_tick(tick, offered, better, side, wanted), intent.tick)
     mid = tick[:, 0] + own_tick[:, 0]
     lots = affordable_lots(early.account, terms, mid, side, price, wanted, market.leverage)
     taker = _settle(terms, early.account, take(offered, better, lots), tick, side, taken, level)
@@ -203,20 +210,21 @@ def _liquidate(tape: Tape, terms: Terms, account: Account, taken: Tensor, row: T
     side = -account.position.sign() * chosen
     tick, size = _side_of_book(tape.decision, row, side > 0)
     level = _memory_index(side > 0, tape.levels)
-    offered, better = walk(tick, (size - taken.gather(1, level)).clamp(min=0), side, tick[:, 0], chosen)
-    fills = take(offered, better, account.position.abs() * chosen)
+    untaken = (size - taken.gather(1, level)).clamp(min=0)
+    fills = take(untaken, better_lots(untaken), account.position.abs() * chosen)
     return _settle(terms, account, fills, tick, side, taken, level)
 
 
 def _settle(
     terms: Terms, account: Account, fills: Tensor, tick: Tensor, side: Tensor, taken: Tensor, level: Tensor
 ) -> _Taker:
-    """Book a walk and remember what it took."""
+    """Book a walk, and add what it took to `taken`."""
+    taken.scatter_add_(1, level, fills)
     signed = fills * side.unsqueeze(1)
     lots, notional = signed.sum(1), (signed * tick).sum(1)
     fee = taker_fee(terms, lots, notional)
     account = apply_fill(account, terms, lots, notional, fee)
-    return _Taker(account, signed, tick, fee, taken.scatter_add(1, level, fills))
+    return _Taker(account, signed, tick, fee)
 
 
 def _fill_resting(
@@ -272,12 +280,12 @@ def _memory_index(asks: Tensor, levels: int) -> Tensor:
     return asks.long().unsqueeze(1) * levels + torch.arange(levels, device=asks.device)
 
 
-def _carry(taken: Tensor, source: Tensor) -> Tensor:
-    """The memory of taken lots laid over another book: levels that vanished are forgotten."""
-    return torch.nn.functional.pad(taken.gather(1, source.long()), (0, 1))
+def _carry(taken: Tensor, source: Tensor, row: Tensor) -> Tensor:
+    """The memory of taken lots laid over another book, as a new tensor: levels that vanished are forgotten."""
+    return taken.gather(1, source.index_select(0, row).long())
 
 
-def _remember(taken: Tensor, level: Tensor, lots: Tensor) -> Tensor:
-    """Add taken lots at one level; levels outside of the memory keep nothing."""
+def _remember(taken: Tensor, level: Tensor, lots: Tensor) -> None:
+    """Add taken lots at one level; the column that belongs to no level keeps nothing."""
     known = level < taken.shape[1] - 1
-    return taken.scatter_add(1, level.unsqueeze(1), torch.where(known, lots, 0).unsqueeze(1))
+    taken.scatter_add_(1, level.unsqueeze(1), torch.where(known, lots, 0).unsqueeze(1))

@@ -70,16 +70,17 @@ class Tape:
     """Book known at the decision: [row, BID/ASK, TICK/SIZE, level]."""
     execution: Int[Tensor, "rows 2 2 levels"]
     """Book on which orders of the row act."""
-    execution_from: Int[Tensor, "rows 2*levels"]
-    """For each level of `execution`, where the same displayed liquidity stood in `decision`; 2 * levels for nowhere."""
-    decision_from: Int[Tensor, "rows 2*levels"]
-    """For each level of `decision`, where it stood in the `execution` of the row before; 2 * levels for nowhere."""
+    execution_from: Int[Tensor, "rows 2*levels+1"]
+    """For each level of `execution` (bids, then asks), where the same displayed liquidity stood in `decision`;
+    2 * levels for nowhere, which the last column always says."""
+    decision_from: Int[Tensor, "rows 2*levels+1"]
+    """For each level of `decision`, where it stood in the `execution` of the row before; as `execution_from`."""
     windows: Int[Tensor, "rows windows 2 5"]
     """What can fill a resting order: [row, window, buy/sell order, field]."""
-    trade_keys: Int[Tensor, " trades"]
-    """Sorted keys of (row, window, order side, price); see `trade_position`."""
-    trade_volume: Int[Tensor, " trades+1"]
-    """Prefix sums of traded lots in the order of `trade_keys`."""
+    trade_keys: Int[Tensor, " trades+1"]
+    """Sorted keys of (row, window, order side, price), see `fills.window_evidence`; the last one is beyond all keys."""
+    trade_volume: Int[Tensor, " trades+2"]
+    """Traded lots before each of `trade_keys`, and their total once more."""
     trade_ticks: tuple[int, int]
     """Lowest and highest traded tick, the span of the keys."""
     market: Float[Tensor, "rows features"]

@@ -185,6 +185,7 @@ def _traded(
     group = (row * count + window) * 2 + order_side
     position = np.where(order_side == 0, tick - low + 1, high - tick + 1)
     keys, inverse = np.unique(group * span + position, return_inverse=True)
+    keys = np.append(keys, np.iinfo(np.int64).max)
     sums = np.zeros(len(keys) + 1, np.int64)
     np.add.at(sums, inverse + 1, volume)
     np.cumsum(sums, out=sums)

@@ -90,10 +90,10 @@ def sort_trades(trades: Trades, stamps: dict[int, tuple[Integers, Integers]], wi
 
 
 def carry_over(lives: Integers, previous: Integers) -> NDArray[np.int8]:
-    """[rows, 2 * levels] where each level of one book stood in another one, 2 * levels for nowhere."""
-    levels = lives.shape[-1]
+    """[rows, 2 * levels + 1] where each level of one book stood in another; 2 * levels for nowhere, and at the end."""
+    rows, _, levels = lives.shape
     sides = [_locate(lives[:, s], previous[:, s, None, :], s, levels) for s in (BID, ASK)]
-    return np.concatenate(sides, 1).astype(np.int8)
+    return np.concatenate([*sides, np.full((rows, 1), 2 * levels)], 1).astype(np.int8)
 
 
 def _members(time: Integers, stamps: tuple[Integers, Integers]) -> tuple[Integers, Integers]:

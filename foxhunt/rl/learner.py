@@ -112,7 +112,7 @@ class Learner:
     def _sync_target(self) -> None:
         """Move the target by `target_rate` at every `target_period`-th update, counted from 1."""
         due = self.updates % self.config.target_period == 0
-        rate = due * self.config.target_rate
+        rate = due.to(self.parameters.dtype) * self.config.target_rate
         self.target_parameters.lerp_(self.parameters, rate)
         for ours, theirs in self._measured:
             ours.lerp_(theirs, rate)

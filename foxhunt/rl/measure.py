@@ -34,13 +34,14 @@ def measure(
     atoms = network.atoms
     law = output.logits.softmax(-1)
     entropy = -(law * output.logits.log_softmax(-1)).sum(-1)
+    exists = network.heads.exists
     returns = targets.probabilities @ atoms
     unexplained = (returns - q.mean(1)).var() / returns.var().clamp(min=1e-12)
     measured = {
         Slot.H_RMS: output.h.square().mean().sqrt(),
         Slot.TD_ERROR: td_error.mean() / q.shape[1],
         Slot.TARGET_DRIFT: targets.drift,
-        Slot.ENTROPY: entropy[:, network.heads.exists].mean() / math.log(len(atoms)),
+        Slot.ENTROPY: (entropy * exists).mean() / exists.to(entropy.dtype).mean() / math.log(len(atoms)),
         Slot.REWARD_VOLATILITY: batch.reward.square().mean().sqrt(),
         Slot.HEALTH: (1 - unexplained).clamp(0, 1),
     }

@@ -1,4 +1,4 @@
-"""Schedules as device tensors, so that a captured step never freezes one."""
+"""Schedules as float64 device tensors, so that a captured step never freezes one."""
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -6,7 +6,7 @@ from torch import Tensor
 
 def progress(done: Int[Tensor, ""], total: int) -> Float[Tensor, ""]:
     """Share of a run: 0 at its first update or step (done = 0), 1 from its last one on (done = total - 1)."""
-    return (done / max(total - 1, 1)).clamp(max=1)
+    return (done.double() / max(total - 1, 1)).clamp(max=1)
 
 
 def linear(start: float, end: float, share: Float[Tensor, ""]) -> Float[Tensor, ""]:

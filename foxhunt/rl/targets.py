@@ -30,6 +30,7 @@ def bootstrap(network: Network, target: Network, batch: Batch, seed: Int[Tensor,
     """Double-Q: the online network chooses in every branch, the target network judges. `seed` draws fresh tau."""
     online, held = network(batch.next_observation), target(batch.next_observation)
     q, held_q = network.values(online.logits), network.values(held.logits)
+    exists = network.heads.exists
     mixture = branching.double_q_mixture(q, held.logits)
     samples = coordinated = None
     if network.quantile:
@@ -47,5 +48,5 @@ def bootstrap(network: Network, target: Network, batch: Batch, seed: Int[Tensor,
         probabilities=categorical.project(batch.reward, batch.discount, mixture, network.atoms),
         samples=samples,
         coordinated=coordinated,
-        drift=(q - held_q)[:, network.heads.exists].abs().mean(),
+        drift=torch.where(exists, q - held_q, 0).abs().mean() / exists.to(q.dtype).mean(),
     )

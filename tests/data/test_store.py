@@ -123,6 +123,14 @@ def test_damaged_index_is_named(tmp_path: Path, text: str) -> None:
         Dataset.open(tmp_path / "d")
 
 
+def test_an_index_whose_counts_contradict_themselves_is_named(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "d", imported(trades("A", [1])))
+    index = tmp_path / "d" / "dataset.json"
+    index.write_text(index.read_text().replace('"read": 1', '"read": 2'))
+    with pytest.raises(DataError, match=r"dataset\.json: 2 rows read, but 1 out"):
+        Dataset.open(tmp_path / "d")
+
+
 def test_newer_format_is_refused(tmp_path: Path) -> None:
     write_dataset(tmp_path / "d", imported(trades("A", [1])))
     index = tmp_path / "d" / "dataset.json"

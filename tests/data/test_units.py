@@ -100,6 +100,16 @@ def test_unreadable_stamps_become_null_beside_good_ones() -> None:
     assert stamps.to_list() == [MIDNIGHT_SHANGHAI, None, None]
 
 
+def test_dates_without_a_clock_among_stamps_are_midnights() -> None:
+    stamps = to_stamps(pl.Series(["2022-06-01", "2022-06-01 00:00:01", "2022-06-01 00:01"]), "Asia/Shanghai")
+    assert [s - MIDNIGHT_SHANGHAI for s in stamps] == [0, 10**9, 60 * 10**9]
+
+
+def test_stamps_beyond_int64_are_unreadable_not_wrapped() -> None:
+    assert to_stamps(pl.Series(["2022-06-01", "2900-01-01", "0001-01-01"]), "UTC").to_list()[1:] == [None, None]
+    assert to_stamps(pl.Series([1_654_012_800, 1_654_012_801, 2**62]), "UTC").to_list()[2] is None
+
+
 def test_offsets_that_change_with_daylight_saving_keep_their_instants() -> None:
     stamps = to_stamps(pl.Series(["2024-10-26 08:00:00+01:00", "2024-10-28 08:00:00+00:00"]), "UTC")
     assert (stamps[1] - stamps[0]) == 49 * 3_600 * 10**9

@@ -72,8 +72,9 @@ def backtest(
             actions = {branch: int(generator.integers(len(names))) for branch, names in BRANCHES.items()}
             decisions.append(
                 place | actions | {"direction": int(np.sign(position)) + 1}
-                | {"mid": prices[step], "target_lots": position, "position_lots": position, "cash": cash,
-                   "equity": now, "reward": now - equity, "fees": fees, "liquidated": False}
+                | {"mid": prices[step], "target_lots": position, "position_lots": position,
+                   "position": float(position), "cash": cash, "equity": now, "reward": now - equity, "fees": fees,
+                   "liquidated": False}
             )  # fmt: skip
             before, equity = position, now
     schema = DECISIONS | dict.fromkeys(BRANCHES, pl.Int8)

@@ -1,5 +1,7 @@
 """Baselines do what their names say, and what was fitted was fitted elsewhere."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -104,3 +106,11 @@ def test_fitted_threshold_is_the_best_of_its_split(arenas: dict[str, Arena]) -> 
         for order in (JOIN, CROSS):
             other = baselines.FittedRule(float(sizes.quantile(quantile)), order, 0.0)
             assert float(arena.totals(other.policy(arena), 1).profit[0]) <= rule.profit + 1e-9
+
+
+def test_rule_stays_flat_where_no_threshold_pays(arenas: dict[str, Arena]) -> None:
+    arena = arenas["validate"]
+    costly = replace(arena, market=replace(arena.market, maker_bps=50.0, taker_bps=50.0))
+    rule = baselines.fit_ofi_rule(costly)
+    assert (rule.threshold, rule.profit) == (float("inf"), 0.0)
+    assert only(arena, rule.policy(arena)).fills.height == 0

@@ -1,10 +1,14 @@
 """The record of a sweep reconciles with the account, step by step, whatever the policy did."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 import torch
 
+from foxhunt.config import TapeConfig
+from foxhunt.data.simulator import Simulation
 from foxhunt.evaluate import baselines
 from foxhunt.evaluate.arena import Arena, Entry, sweep
 from foxhunt.evaluate.metrics import measure
@@ -14,6 +18,10 @@ from foxhunt.evaluate.series import Clock
 from foxhunt.interface import Observation
 from foxhunt.market.actions import JOIN, LONG, SHORT
 from foxhunt.market.environment import TradingEnvironment
+from foxhunt.market.scaling import FeatureScaler
+from foxhunt.market.tape_build import build_tape
+
+from .conftest import MARKET
 
 CASH = 5_000.0
 
@@ -84,6 +92,23 @@ def test_prices_and_quantities_are_the_decimals_of_ticks_and_lots(run: Backtest)
     assert fills["notional"].to_list() == pytest.approx((fills["price"] * fills["quantity"]).to_list())
     taken = fills.filter(liquidity="taker")
     assert taken["fee"].to_list() == pytest.approx((taken["notional"] * 0.5e-4).to_list())
+
+
+def test_contracts_of_many_units_are_counted_in_units_and_money(simulation: Simulation) -> None:
+    """Lots of a tenth of a unit, five units of money a unit of price: a lot at 100 is worth 50."""
+    contract = replace(simulation.instrument, lot_size="0.1", multiplier=5.0, taker_per_lot=0.25, taker_bps=0.0)
+    tape = build_tape([(simulation.book, simulation.trades, contract)], TapeConfig()).select("0%/20%")
+    arena = Arena(tape, MARKET, FeatureScaler.fit(tape, MARKET))
+    ((run,),) = record(arena, [Entry("restless", Restless(1))])
+    fills, steps = run.fills, run.decisions
+    assert fills["quantity"].to_list() == [lots / 10 for lots in fills["quantity_lots"]]
+    assert steps["position"].to_list() == [lots / 10 for lots in steps["position_lots"]]
+    assert fills["notional"].to_list() == pytest.approx((fills["price"] * fills["quantity"] * 5).to_list())
+    taken = fills.filter(liquidity="taker")
+    assert taken["fee"].to_list() == pytest.approx((taken["quantity_lots"] * 0.25).to_list())
+    value = steps["equity"] - steps["cash"]
+    after = steps["mid"].shift(-1).drop_nulls() * steps["position"][:-1] * 5
+    assert value[:-1].to_list() == pytest.approx(after.to_list())
 
 
 def test_taken_lots_stay_within_their_order(run: Backtest) -> None:

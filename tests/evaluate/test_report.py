@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from foxhunt.evaluate import charts
-from foxhunt.evaluate.format import money, number, percent, typeset
+from foxhunt.evaluate.format import money, number, percent, span, typeset
 from foxhunt.evaluate.report import Context, render
 from foxhunt.evaluate.summary import Contender, Summary, mean_profit, summarise
 
@@ -75,8 +75,7 @@ def test_page_states_the_figures_of_the_summary(made: tuple[Summary, str]) -> No
     agent = json.loads(json.dumps(summary.to_json()))["rows"][0]
     for value in (
         money(agent["metrics"]["pnl"]),
-        money(agent["interval"]["low"]),
-        money(agent["interval"]["high"]),
+        span(agent["interval"]["low"], agent["interval"]["high"]),
         money(agent["metrics"]["fees"]),
         money(agent["metrics"]["slippage"]),
         money(agent["metrics"]["drawdown"]),
@@ -126,10 +125,15 @@ def test_too_many_fills_are_joined_without_losing_quantity(monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("value", "written"),
-    [(0.0, "0.00"), (-1234.567, "-1,234.57"), (0.00123456, "0.00123"), (-0.0000456, "-0.0000456")],
+    [(0.0, "0.00"), (-0.0, "0.00"), (-1234.567, "-1,234.57"), (0.00123456, "0.00123"), (-0.0000456, "-0.0000456")],
 )
 def test_money_keeps_small_amounts_visible(value: float, written: str) -> None:
     assert money(value) == written
+
+
+def test_intervals_drop_digits_that_say_nothing() -> None:
+    assert span(-2087.61, -526.74) == "-2,088 to -527"
+    assert span(-87.614, 0.001) == "-87.61 to 0.00100"
 
 
 def test_numbers_percentages_and_minus_signs() -> None:

@@ -36,7 +36,7 @@ def summary() -> Summary:
     [
         (-12.3, -20.0, -4.0, "lost 12.30 USD", "-20.00 to -4.00 USD: worse than staying flat"),
         (3.0, -4.0, 9.0, "made 3.00 USD", "-4.00 to 9.00 USD: not distinguishable from staying flat"),
-        (1234.5, 2.0, 2500.0, "made 1,234.50 USD", "2.00 to 2,500.00 USD: better than staying flat"),
+        (1234.5, 2.0, 2500.0, "made 1,234.50 USD", "2 to 2,500 USD: better than staying flat"),
     ],
 )
 def test_verdict_states_profit_interval_and_flat(pnl: float, low: float, high: float, earned: str, judged: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Protocol, cast
 
 from foxhunt.data.imported import Imported, merge
-from foxhunt.data.readers.files import Part, head, header, load, require_file, suffix, table_frame
+from foxhunt.data.readers.files import BINARY, head, header, load, require_file, suffix, table_columns
 from foxhunt.data.readers.options import ImportOptions
 from foxhunt.errors import DataError
 
@@ -94,12 +94,9 @@ def detect(path: Path) -> str | None:
 
 
 def _tables(path: Path, start: bytes) -> list[list[str]]:
-    """Column names of the tables in a file; a binary table or an archive is opened for them."""
-    if suffix(path) in ("parquet", "pq", "feather", "arrow", "ipc"):
-        (part,) = load(path)
-        return [[c for c in table_frame(part).columns if c != "row"]]
-    if path.suffix.lower() == ".zip":
-        return [header(part.data[:4096]) for part in load(path)]
+    """Column names of the tables in a file."""
+    if suffix(path) in BINARY or path.suffix.lower() == ".zip":
+        return [table_columns(part) for part in load(path)]
     return [header(start)]
 
 
@@ -152,4 +149,4 @@ def _require_rows(result: Imported) -> None:
     raise DataError(f"{result.sources[0]}: every row was rejected ({found}); check tick, time zone and map")
 
 
-__all__ = ["FORMATS", "Format", "ImportOptions", "Part", "Reader", "detect", "read_sources"]
+__all__ = ["FORMATS", "Format", "ImportOptions", "Reader", "detect", "read_sources"]

@@ -69,7 +69,8 @@ def _read_table(name: str, frame: pl.DataFrame, options: ImportOptions) -> Impor
         )
     timezone = options.timezone or "UTC"
     shift = duration_ns(options.every) if options.stamp == "open" and options.every else 0
-    symbol = pl.col(names["instrument"]).cast(pl.String) if "instrument" in names else pl.lit(_symbol(name, options))
+    named = "instrument" in names
+    symbol = pl.col(names["instrument"]).cast(pl.String).fill_null("") if named else pl.lit(_symbol(name, options))
     volume = number(names["volume"]) if "volume" in names else pl.lit(None, pl.Float64)
     raw = frame.select(
         "row",
@@ -106,7 +107,7 @@ def _instruments(
     """Every instrument of a table, and the ticks of those whose prices follow none and are to be rounded."""
     instruments: dict[str, Instrument] = {}
     loose: dict[str, str] = {}
-    for (key,), rows in raw.group_by(["instrument"], maintain_order=True):
+    for (key,), rows in raw.filter(pl.col("instrument") != "").group_by(["instrument"], maintain_order=True):
         symbol = str(key)
         prices = pl.concat([rows[c] for c in _PRICES]).drop_nulls()
         tick, follows = choose_tick(options, symbol, prices, notes)
@@ -119,7 +120,7 @@ def _instruments(
 
 def _choose_lot(symbol: str, volumes: pl.Series, notes: list[str]) -> str:
     """One unit where volumes are whole, else the finest decimal the volumes are written in."""
-    lot = infer_step(volumes, largest="1") if len(volumes) else "1"
+    lot = infer_step(volumes, largest=1.0) if len(volumes) else "1"
     lot = "0.00000001" if lot is None else lot
     if lot != "1":
         notes.append(f"{symbol}: lot size {lot} inferred from the volumes; --lot-size overrides it")

@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, TypeVar
 
 import polars as pl
 
@@ -20,7 +20,10 @@ _OPENERS: Final[dict[str, Callable[..., BinaryIO]]] = {
     ".xz": lzma.open,  # type: ignore[dict-item]
 }
 _DAMAGE: Final = (OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
+BINARY: Final = ("parquet", "pq", "feather", "arrow", "ipc")
+"""Extensions of tables that name and type their own columns."""
 COMPRESSED: Final = (*_OPENERS, ".zip", ".zst")
+_T = TypeVar("_T")
 
 
 class Part(NamedTuple):
@@ -116,18 +119,31 @@ def table_frame(part: Part) -> pl.DataFrame:
     Raises `DataError` naming the file when it is empty, damaged or of another kind.
     """
     kind = suffix(Path(part.name))
-    if kind not in ("parquet", "pq", "feather", "arrow", "ipc"):
+    if kind not in BINARY:
         return csv_frame(part)
-    if not part.data:
-        raise DataError(f"{part.name} is empty")
     reader = pl.read_parquet if kind in ("parquet", "pq") else pl.read_ipc
-    try:
-        frame = reader(io.BytesIO(part.data))
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{part.name} is not readable as {kind} ({_first_line(error)}); fetch it again") from error
+    frame: pl.DataFrame = _binary(part, kind, reader)
     if not len(frame):
         raise DataError(f"{part.name} has no rows")
     return frame.with_row_index("row", offset=1).with_columns(pl.col("row").cast(pl.Int64))
+
+
+def table_columns(part: Part) -> list[str]:
+    """Column names of a table, without reading its rows."""
+    kind = suffix(Path(part.name))
+    if kind not in BINARY:
+        return header(part.data)
+    return list(_binary(part, kind, pl.read_parquet_schema if kind in ("parquet", "pq") else pl.read_ipc_schema))
+
+
+def _binary(part: Part, kind: str, reader: Callable[[io.BytesIO], _T]) -> _T:
+    """Apply one of polars' readers; raises `DataError` when the table is empty or damaged."""
+    if not part.data:
+        raise DataError(f"{part.name} is empty")
+    try:
+        return reader(io.BytesIO(part.data))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"{part.name} is not readable as {kind} ({_first_line(error)}); fetch it again") from error
 
 
 def require_columns(name: str, present: Iterable[str], needed: Iterable[str]) -> None:

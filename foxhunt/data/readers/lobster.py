@@ -92,8 +92,10 @@ def _read_pair(pair: _Pair, options: ImportOptions) -> Imported:
     halted: Check = ("auction", pl.col("_halted") | (pl.col("type") == _HALT))
 
     instruments = {symbol: instrument}
-    book = pl.concat([stamped.drop("price"), books.drop("row")], how="horizontal")
-    book_sifted = sift_book(book, instruments, Source(str(pair.books)), [halted])
+    message = stamped.rename({"size": "message_size", "price": "message_price"})
+    book = pl.concat([message, books.drop("row")], how="horizontal")
+    placeholder: Check = ("sentinel", pl.col("_sentinel"))
+    book_sifted = sift_book(book, instruments, Source(str(pair.books)), [halted, placeholder])
     trades = _trades(stamped)
     cross: Check = ("auction", pl.col("_halted") | (pl.col("_type") == _CROSS))
     trade_sifted = sift_trades(trades, instruments, Source(str(pair.messages), messages), [cross])
@@ -116,7 +118,7 @@ def _messages(part: Part) -> pl.DataFrame:
 
 
 def _books(part: Part, notes: list[str]) -> pl.DataFrame:
-    """Levels as int64 1e-9 prices and sizes; placeholders become null."""
+    """Levels as int64 1e-9 prices and sizes; placeholders become null, and a size at one marks the row."""
     frame = csv_frame(part, has_header=False)
     width = frame.width - 1
     if width % 4 or not width:
@@ -125,14 +127,16 @@ def _books(part: Part, notes: list[str]) -> pl.DataFrame:
         notes.append(f"{part.name}: levels beyond {LEVELS} are not read ({width // 4} in the file)")
     columns = [c for c in frame.columns if c != "row"]
     levels: list[pl.Expr] = []
+    half_missing: list[pl.Expr] = []
     for level in range(min(width // 4, LEVELS)):
         for offset, side in ((0, "ask"), (2, "bid")):
             price = pl.col(columns[4 * level + offset]).cast(pl.Int64, strict=False)
             size = pl.col(columns[4 * level + offset + 1]).cast(pl.Int64, strict=False)
             present = price.abs() != _SENTINEL
+            half_missing.append(~present & (size != 0))
             levels.append(pl.when(present).then(price * _PRICE_UNIT).alias(f"{side}_px_{level:02d}"))
             levels.append(pl.when(present).then(size).alias(f"{side}_sz_{level:02d}"))
-    return frame.select("row", *levels)
+    return frame.select("row", *levels, pl.any_horizontal(half_missing).alias("_sentinel"))
 
 
 def _stamp(messages: pl.DataFrame, date: str, timezone: str) -> pl.DataFrame:

@@ -207,6 +207,12 @@ def _from_toml(path: Path, record: dict[str, Any]) -> ColumnMap:
         raise DataError(f"{path}: unknown key {min(unknown)!r} in [columns]; known: {', '.join(sorted(known))}")
     if missing := {"ts_event", "bid_px", "ask_px", "bid_sz", "ask_sz"} - set(columns):
         raise DataError(f"{path}: [columns] lacks {', '.join(sorted(missing))}")
+    for name in (n for n in _FIELDS if n in columns):
+        try:
+            str(columns[name]).format(level=1)
+        except (KeyError, IndexError, ValueError):
+            raise DataError(f"{path}: {name} = {columns[name]!r} may hold {{level}} and no other braces") from None
+        columns[name] = str(columns[name])
     stamp = columns["ts_event"]
     columns["ts_event"] = (stamp,) if isinstance(stamp, str) else tuple(stamp)
     columns["continuous"] = tuple(str(value) for value in columns.get("continuous", ()))

@@ -15,7 +15,7 @@ import polars as pl
 from foxhunt.data.aggressor import quote_rule
 from foxhunt.data.frames import SCHEMAS
 from foxhunt.data.imported import Imported, merge
-from foxhunt.data.readers.files import load, number, suffix, table_frame
+from foxhunt.data.readers.files import BINARY, load, number, suffix, table_frame
 from foxhunt.data.readers.maps import MAPS, ColumnMap, Layout, find_map
 from foxhunt.data.readers.options import ImportOptions, choose_tick, round_prices
 from foxhunt.data.schema import Instrument
@@ -23,7 +23,7 @@ from foxhunt.data.units import to_stamps
 from foxhunt.data.validate import Check, Sifted, Source, sift_book, sift_trades
 from foxhunt.errors import DataError
 
-_TABLES: Final = ("csv", "txt", "parquet", "pq", "feather", "arrow", "ipc")
+_TABLES: Final = ("csv", "txt", *BINARY)
 _DATE: Final = re.compile(r"(?<!\d)((?:19|20)\d{2})[-_.]?(\d{2})[-_.]?(\d{2})(?!\d)")
 _INFERRED: Final = "growth of the day's volume between book rows"
 
@@ -125,7 +125,7 @@ def _stamps(name: str, frame: pl.DataFrame, layout: Layout, timezone: str) -> pl
 
 def _symbols(name: str, layout: Layout, options: ImportOptions) -> pl.Expr:
     if layout.instrument is not None:
-        return pl.col(layout.instrument).cast(pl.String)
+        return pl.col(layout.instrument).cast(pl.String).fill_null("")
     return pl.lit(options.symbol or Path(name).name.split(".")[0])
 
 
@@ -157,7 +157,7 @@ def _instruments(
     """Every instrument of a table, and the ticks of those whose prices follow none and are to be rounded."""
     instruments: dict[str, Instrument] = {}
     loose: dict[str, str] = {}
-    for (symbol,), rows in raw.group_by(["instrument"], maintain_order=True):
+    for (symbol,), rows in raw.filter(pl.col("instrument") != "").group_by(["instrument"], maintain_order=True):
         tick, follows = defaults.get("tick_size"), True
         if tick is None:
             prices = pl.concat([rows["bid_px_00"], rows["ask_px_00"]]).drop_nulls()
