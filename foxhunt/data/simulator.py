@@ -77,8 +77,8 @@ class Simulation:
         )
 
 
-INSTRUMENT: Final = Instrument(symbol="SIM", tick_size="0.01", lot_size="200", taker_bps=0.5, maker_bps=0.0)
-"""A lot is worth 20,000: the account of the default market config trades in sizes that the touch can carry."""
+INSTRUMENT: Final = Instrument(symbol="SIM", tick_size="0.01", taker_bps=0.5, maker_bps=0.0)
+"""One lot is one share; the touch shows about eight, so accounts of a thousand or so trade without moving through it."""
 
 
 def simulate(config: SimulatorConfig) -> Simulation:
