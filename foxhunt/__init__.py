@@ -5,7 +5,22 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_LAZY: dict[str, str] = {}
+_LAZY: dict[str, str] = {
+    "Agent": "foxhunt.rl.agent",
+    "FeatureScaler": "foxhunt.market.scaling",
+    "Learner": "foxhunt.rl.learner",
+    "Network": "foxhunt.nn.network",
+    "PRESETS": "foxhunt.presets",
+    "Replay": "foxhunt.rl.replay",
+    "Tape": "foxhunt.market.tape",
+    "TradingEnvironment": "foxhunt.market.environment",
+    "TrainConfig": "foxhunt.config",
+    "Trainer": "foxhunt.rl.trainer",
+    "load_agent": "foxhunt.rl.agent",
+    "load_tape": "foxhunt.market.tape",
+    "split_tape": "foxhunt.market.split",
+}
+"""Public name -> module, imported when asked for."""
 
 
 def __getattr__(name: str) -> Any:

@@ -16,6 +16,7 @@ from foxhunt.audit.errors import AuditError
 from foxhunt.audit.events import Finding, Trace
 from foxhunt.audit.follow import Follower, Place
 from foxhunt.audit.frames import Frame, Stack, is_user_file
+from foxhunt.audit.launches import watch_launches
 from foxhunt.audit.ranges import Range
 from foxhunt.audit.spec import Builder, Spec
 from foxhunt.audit.trace import Escapes, Tracer
@@ -67,7 +68,7 @@ def execute(builder: Builder, trace: Trace, run: Run) -> Spec:
         tracer = Tracer(trace, run.name, ranges, run.substitute)
         tracer.module_names = {id(module): name for name, module in models.items()}
         follower = Follower(places, models, tracer.notice, tracer.called, trace)
-        with follower.watch(), Escapes(tracer), tracer:
+        with follower.watch(), watch_launches(tracer.escape), Escapes(tracer), tracer:
             for place in places:
                 if place.input is not None:
                     _notice_input(spec, place, tracer)

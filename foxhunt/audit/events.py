@@ -50,6 +50,11 @@ class Finding:
         return self.stack.top
 
     @property
+    def mark(self) -> str:
+        """Names a sign test, to follow what it decides."""
+        return f"{self.frame.file}:{self.frame.line}:{self.operation}"
+
+    @property
     def possible(self) -> bool:
         """Whether abstract interpretation sees the hazard under the new range only."""
         return self.becomes == 2 and self.assume < 2

@@ -83,6 +83,7 @@ class Follower:
     trace: Trace
     seen: set[str] = field(default_factory=set)
     _tracers: dict[CodeType, Any] = field(default_factory=dict)
+    _importing: bool = False
     _is_watched: dict[CodeType, bool] = field(default_factory=dict)
 
     @contextmanager
@@ -122,12 +123,22 @@ class Follower:
 
     def _enter(self, frame: FrameType, _event: str, _argument: Any) -> Any:
         code = frame.f_code
+        if self._importing:
+            return None
+        if code.co_name == "_find_and_load" and code.co_filename == "<frozen importlib._bootstrap>":
+            # What an import runs is not the program; torch imports its compiler lazily, thousands of functions.
+            self._importing = True
+            return self._end_import
         if code not in self._tracers:
             self._tracers[code] = self._tracer(code)
         tracer = self._tracers[code]
         if tracer is not None and code.co_name in ("forward", "setup_context"):
             self._custom_call(frame)
         return tracer(frame, _event, _argument) if tracer is not None and self._is_watched[code] else tracer
+
+    def _end_import(self, _frame: FrameType, event: str, _argument: Any) -> Any:
+        self._importing = event != "return"
+        return self._end_import
 
     def _tracer(self, code: CodeType) -> Any:
         """The per-line function of a code object: line coverage for the user's, variables where T lives."""

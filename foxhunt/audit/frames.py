@@ -17,7 +17,7 @@ _OWN: Final = str(Path(__file__).parent)
 _ENGINE: Final = str(Path(__file__).with_name("engine.py"))
 _STDLIB: Final = sysconfig.get_paths()["stdlib"]
 _SITE: Final = ("site-packages", "dist-packages")
-_BACKWARD_NAME: Final = re.compile(r"(^|[_.])(backward|bwd|bw|grad|gradient|gradients)($|[_.])")
+_BACKWARD_NAME: Final = re.compile(r"(^|[_.])(backward|bwd|bw)($|[_.])")
 _TARGET_NAME: Final = re.compile(r"(^|[_.])(target|tg|tgt)($|[_.])")
 
 
@@ -61,6 +61,11 @@ class Stack:
     def top(self) -> Frame:
         """The innermost line of the user's code."""
         return self.frames[0] if self.frames else Frame("<unknown>", 0, "<unknown>")
+
+    @property
+    def key(self) -> str:
+        """Names the line, and the module it runs for."""
+        return f"{self.top.file}:{self.top.line}:{self.module}"
 
     @property
     def module(self) -> str:

@@ -77,12 +77,16 @@ class Memory:
     def __init__(self) -> None:
         self._storages: dict[int, Storage] = {}
 
+    def find(self, tensor: Tensor) -> Storage | None:
+        """The record of a tensor's storage, None before it is seen."""
+        return self._storages.get(_address(tensor))
+
     def storage(self, tensor: Tensor) -> Storage:
         """The record of a tensor's storage, made on first sight."""
-        handle: object = tensor.untyped_storage() if tensor.layout == torch.strided else tensor
-        key = tensor.untyped_storage()._cdata if tensor.layout == torch.strided else id(tensor)
+        key = _address(tensor)
         if key not in self._storages:
             value = observe(tensor)
+            handle: object = tensor.untyped_storage() if tensor.layout == torch.strided else tensor
             self._storages[key] = Storage(handle, Cell(value, value))
         return self._storages[key]
 
@@ -119,6 +123,10 @@ def rooted(cell: Cell) -> Cell:
     """The cell with relations to itself; one object for both lenses where they agree."""
     assume = cell.assume.rooted()
     return Cell(assume, assume if cell.becomes is cell.assume else cell.becomes.rooted(), cell.sources)
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata if tensor.layout == torch.strided else id(tensor)
 
 
 def _place(tensor: Tensor) -> tuple[Any, ...]:

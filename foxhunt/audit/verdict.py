@@ -57,8 +57,7 @@ def judge(trace: Trace, spec: Spec) -> list[Judged]:
 
 def _operation(finding: Finding, trace: Trace, checks: dict[type, Check]) -> Judged | None:
     frame = finding.frame
-    test = f"{frame.file}:{frame.line}:{finding.operation}"
-    if finding.rule in _TESTS and finding.operation in _COMPARISONS and test not in trace.confirmed:
+    if finding.rule in _TESTS and finding.operation in _COMPARISONS and finding.mark not in trace.confirmed:
         return None
     # What could already happen before is news only if it is a plain failure that was never seen then.
     before = finding.measured.get("assume", 0.0)

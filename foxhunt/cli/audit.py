@@ -14,9 +14,10 @@ from rich.table import Table
 from foxhunt.audit import AuditError, Report, audit_spec
 from foxhunt.audit.check import compare, stored
 from foxhunt.audit.corpus import run
+from foxhunt.audit.mutate import measure, mutants
 from foxhunt.audit.output import write
 from foxhunt.audit.sarif import sarif
-from foxhunt.audit.spec import load
+from foxhunt.audit.spec import Builder, load
 from foxhunt.errors import ConfigError
 
 DESCRIPTION = """Ask what breaks when a tensor's range changes, and keep the answer true in CI.
@@ -50,6 +51,8 @@ class Arguments:
     """Write the findings as SARIF 2.1.0."""
     corpus: Path | None = None
     """Measure the auditor on a folder of labelled programs instead."""
+    mutate: bool = False
+    """Plant faults in the program, which must audit clean, and say how many are found at their line."""
     check: Annotated[Path | None, tyro.conf.arg(metavar="AUDIT.md")] = None
     """Compare a written report with the code as it is; exit 1 when it is stale."""
 
@@ -75,6 +78,8 @@ def _run(parsed: Arguments) -> int:
         overrides = {name: old[name] for name in ("assume", "becomes")} | {"tensor": tuple(old["tensor"])}
     else:
         overrides = {"tensor": parsed.tensor, "assume": parsed.assume, "becomes": parsed.becomes}
+    if parsed.mutate:
+        return _mutate(console, load(reference, **overrides))
     report = _audit(reference, overrides)
     for path, text in (
         (parsed.out, report.markdown()),
@@ -105,6 +110,22 @@ def _measure(console: Console, folder: Path) -> int:
     )
     met = score.recall == 1 and score.precision >= 0.95 and score.unverified <= 0.15 and safe == len(score.controls)
     return 0 if met else 1
+
+
+def _mutate(console: Console, builder: Builder) -> int:
+    """Print how many planted faults are found; 1 below 98 % or where the program does not audit clean."""
+    clean = audit_spec(builder)
+    if noisy := [row.name for row in clean.rows if row.hits]:
+        console.print(f"not clean before anything is planted: {', '.join(noisy)}", highlight=False)
+        return 1
+    with _progress() as progress:
+        score = measure(builder, mutants(clean), _teller(progress))
+    for mutant in score.missed:
+        console.print(f"missed: {mutant.kind} at {mutant.file}:{mutant.line}", highlight=False)
+    total = len(score.found) + len(score.missed)
+    broken = len(score.broken)
+    console.print(f"{len(score.found)} of {total} planted faults found, {broken} could not run", highlight=False)
+    return 0 if score.recall >= 0.98 else 1
 
 
 def _progress() -> Progress:

@@ -61,7 +61,8 @@ class TrainingProgress:
         if evaluation is not None and snapshot.evaluated:
             share = "  ".join(f"{name} {part:.0%}" for name, part in snapshot.shares.items())
             self.console.print(
-                f"step {snapshot.step:>9,}  validation {evaluation:,.2f} {snapshot.unit}  [dim]{share}[/dim]"
+                f"step {snapshot.step:>9,}  validation {evaluation:,.2f} {snapshot.unit}  [dim]{share}[/dim]",
+                soft_wrap=True,
             )
         now = time.monotonic()
         if not self._live or now - self._drawn_at < REFRESH_SECONDS:

@@ -83,27 +83,35 @@ def _greet(console: Console, trainer: Trainer) -> None:
     source = config.env or config.data
     console.print(
         f"training on [bold]{source}[/bold]: {config.steps:,} steps in {trainer.task.environment.environments} "
-        f"environments, trunk {config.network.trunk}, seed {config.seed}, device {config.device} -> {config.out}"
+        f"environments, trunk {config.network.trunk}, seed {config.seed}, device {config.device} -> {config.out}",
+        soft_wrap=True,
     )
     if trainer.step:
         console.print(f"going on from step {trainer.step:,}")
     if reason := trainer.opaque():
         console.print(
-            f"note: the environment's state cannot be saved ({reason}); resumed runs begin new episodes", style="yellow"
+            f"note: the environment's state cannot be saved ({reason}); resumed runs begin new episodes",
+            style="yellow",
+            soft_wrap=True,
         )
     if not find_spec("tensorboard"):
         console.print(
             "note: without TensorBoard (pip install 'foxhunt[tensorboard]'); metrics.jsonl has the same numbers",
             style="dim",
+            soft_wrap=True,
         )
 
 
 def _conclude(console: Console, summary: Summary, unit: str) -> None:
     if not summary.finished:
-        console.print(f"stopped and saved at step {summary.step:,}; go on with: foxhunt train --resume {summary.run}")
+        console.print(
+            f"stopped and saved at step {summary.step:,}; go on with: foxhunt train --resume {summary.run}",
+            soft_wrap=True,
+        )
         return
     if summary.last_evaluation is not None and summary.best_evaluation is not None:
         console.print(
             f"done: mean validation return {summary.last_evaluation:,.2f} {unit} at the end, "
-            f"{summary.best_evaluation:,.2f} at best -> {summary.run}"
+            f"{summary.best_evaluation:,.2f} at best -> {summary.run}",
+            soft_wrap=True,
         )

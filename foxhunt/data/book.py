@@ -188,6 +188,8 @@ class _Replay:
         if action == Action.ADD or action == Action.REPLACE:
             if order in book.orders:
                 book.remove(order)
+            self.waiting.pop(order, None)
+            self.dead.discard(order)
             if self.patience is not None and book.crosses(side, key):
                 self.waiting[order] = (side, key, size, stamp)
                 self.held += 1
@@ -274,7 +276,7 @@ def build_book(events: OrderEvents, patience: int | None = None) -> BuiltBook:
                 stamps.append(stamp)
                 flat.extend(tops[0])
                 flat.extend(tops[1])
-    if stamps and not book.orders:
+    if stamps and not book.orders and not any(value != _EMPTY for value in flat[-_WIDTH:]):
         del stamps[-1], flat[-_WIDTH:]
     return BuiltBook(_rows(stamps, flat), refused, replay.evicted, replay.held)
 

@@ -78,7 +78,7 @@ class Simulation:
 
 
 INSTRUMENT: Final = Instrument(symbol="SIM", tick_size="0.01", taker_bps=0.5, maker_bps=0.0)
-"""One lot is one share; the touch shows about eight, so accounts of a thousand or so trade without moving through it."""
+"""One lot is one share; the touch shows about eight, so an account of 1,000 trades without walking through the book."""
 
 
 def simulate(config: SimulatorConfig) -> Simulation:

@@ -13,21 +13,21 @@ import torch
 
 from foxhunt import __version__
 from foxhunt.config import require, to_json
-from foxhunt.data.schema import Instrument
 from foxhunt.data.store import Dataset
-from foxhunt.errors import CheckpointError
+from foxhunt.errors import CheckpointError, ConfigError
 from foxhunt.evaluate import baselines
 from foxhunt.evaluate.arena import Arena, Entry
+from foxhunt.evaluate.facts import market_facts
 from foxhunt.evaluate.format import money, number
 from foxhunt.evaluate.ledger import write_ledger
 from foxhunt.evaluate.output import SUMMARY, check_output, whole_folder, write_text
 from foxhunt.evaluate.recorder import ACTIONS, record
-from foxhunt.evaluate.report import Context, render, time_span
+from foxhunt.evaluate.report import Context, render
 from foxhunt.evaluate.series import clock, one_currency
 from foxhunt.evaluate.summary import AGENT, FLAT, Contender, Summary, mean_profit, summarise
 from foxhunt.market.scaling import FeatureScaler
 from foxhunt.market.split import SPLITS, split_tape
-from foxhunt.market.tape import Tape, load_tape
+from foxhunt.market.tape import load_tape
 from foxhunt.rl.agent import Agent, load_agent
 from foxhunt.rl.checkpoint import Which
 from foxhunt.rl.task import _digest as tape_digest
@@ -79,10 +79,9 @@ def backtest_run(
     Raises `CheckpointError`, `DataError` or `ConfigError`, each in one line, and then writes nothing.
     """
     require(split in SPLITS, f"unknown split {split!r}; choose from {', '.join(SPLITS)}")
-    require(
-        checkpoint in get_args(Which), f"unknown checkpoint {checkpoint!r}; choose from {', '.join(get_args(Which))}"
-    )
+    require(checkpoint in get_args(Which), f"unknown checkpoint {checkpoint!r}; choose best or last")
     require(seeds >= 1, "seeds must be at least 1")
+    _check_device(device)
     run = Path(run)
     folder = Path(out) if out else run / f"backtest-{split}"
     page = Path(report) if report else None
@@ -90,12 +89,23 @@ def backtest_run(
     progress("loading the agent and the tape")
     agent = load_agent(run, checkpoint, device)
     arenas = load_arenas(agent, run, Path(data) if data else agent.config.data, device)
-    currency = one_currency(arenas[split].tape.instruments)
+    one_currency(arenas[split].tape.instruments)
     contenders = contend(agent, arenas, split, f"{checkpoint} checkpoint of step {agent.step:,}", seeds, progress)
     progress("measuring")
     first = contenders[0].runs[0]
     summary = summarise(contenders, split, clock(arenas[split].tape.instruments, first.decisions))
-    context = _context(run, agent, arenas, split, checkpoint, seeds, currency)
+    chosen = f"{checkpoint} checkpoint of step {agent.step:,} of {agent.config.steps:,}"
+    context = Context(
+        title=f"Back-test of {run}",
+        facts=(
+            *market_facts(agent.config, {name: arena.tape for name, arena in arenas.items()}),
+            ("agent", f"{chosen}, trunk {agent.config.network.trunk}"),
+            ("seeds", f"training {agent.config.seed}, random trading 0 to {seeds - 1}, bootstrap 0"),
+            ("versions", f"foxhunt {__version__}, torch {torch.__version__}, Python {platform.python_version()}"),
+        ),
+        config=to_json(agent.config),
+        reproduce=_command(run, split=split, checkpoint=checkpoint, seeds=seeds, data=data, out=out),
+    )
     profits = [(contender.name, mean_profit(contender, summary.clock)) for contender in contenders]
     progress("writing report and ledger")
     html = render(summary, first, profits, context)
@@ -136,16 +146,16 @@ def contend(
     matched = baselines.match_turnover(arena, own, seeds)
     rule = baselines.fit_ofi_rule(arenas[FITTED_ON[split]])
     progress("back-testing the baselines")
-    entries = {
-        "never trades": Entry(FLAT, baselines.flat()),
-        "full cap, bought with crossing orders at the start": Entry("buy and hold", baselines.buy_and_hold()),
-        _random_note(matched, seeds): Entry("random", matched.policy, seeds),
-        _rule_note(rule, FITTED_ON[split]): Entry("OFI rule", rule.policy(arena)),
-    }
-    runs = record(arena, list(entries.values()))
+    entries = (
+        (Entry(FLAT, baselines.flat()), "never trades"),
+        (Entry("buy and hold", baselines.buy_and_hold()), "full cap, bought with crossing orders at the start"),
+        (Entry("random", matched.policy, seeds), _random_note(matched, seeds)),
+        (Entry("OFI rule", rule.policy(arena)), _rule_note(rule, FITTED_ON[split])),
+    )
+    runs = record(arena, [entry for entry, _ in entries])
     return [
         Contender(AGENT, (own,), f"greedy, {note}"),
-        *(Contender(entry.name, run, how) for (how, entry), run in zip(entries.items(), runs, strict=True)),
+        *(Contender(entry.name, run, how) for (entry, how), run in zip(entries, runs, strict=True)),
     ]
 
 
@@ -165,48 +175,14 @@ def _rule_note(rule: baselines.FittedRule, split: Split) -> str:
     )
 
 
-def _context(
-    run: Path, agent: Agent, arenas: dict[Split, Arena], split: Split, checkpoint: Which, seeds: int, currency: str
-) -> Context:
-    config, tape = agent.config, arenas[split].tape
-    market = config.market
-    ranges = [(name, f"{getattr(config.split, name)}: {_span(arenas[name].tape)}") for name in get_args(Split)]
-    facts: list[tuple[str, str]] = [
-        ("data", f"{config.data}: {', '.join(instrument.symbol for instrument in tape.instruments)}"),
-        *ranges,
-        ("embargo", config.split.embargo),
-        ("decisions", f"every {config.tape.every}, order latency {config.tape.latency}"),
-        ("account", f"{money(market.initial_cash)} {currency} an instrument and period, leverage {market.leverage:g}"),
-        ("fees", _fees(tape.instruments, market.maker_bps, market.taker_bps)),
-        ("fill model", f"queue {market.queue}, through {market.through}"),
-        ("agent", f"{checkpoint} checkpoint of step {agent.step:,} of {config.steps:,}, trunk {config.network.trunk}"),
-        ("seeds", f"training {config.seed}, random trading 0 to {seeds - 1}, bootstrap 0"),
-        ("versions", f"foxhunt {__version__}, torch {torch.__version__}, Python {platform.python_version()}"),
-    ]
-    command = ["foxhunt", "backtest", str(run), "--split", split, "--checkpoint", checkpoint, "--seeds", str(seeds)]
-    return Context(f"Back-test of {run}", tuple(facts), to_json(config), shlex.join(command))
+def _check_device(device: str) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch asserts when it was built without CUDA
+        raise ConfigError(f"device {device!r} cannot be used ({str(error).splitlines()[0]}); try cpu") from None
 
 
-def _span(tape: Tape) -> str:
-    first, last = tape.segments[:, 0], tape.segments[:, 1] - 1
-    span = time_span(int(tape.time[first].min()), int(tape.time[last].max()), tape.instruments[0].timezone)
-    return f"{span}, {int((last - first).sum()):,} decisions, {len(first)} account{'s' * (len(first) > 1)}"
-
-
-def _fees(instruments: tuple[Instrument, ...], maker_bps: float | None, taker_bps: float | None) -> str:
-    """What trading costs, said once where all instruments cost the same."""
-    texts = {i.symbol: _fee(i, maker_bps, taker_bps) for i in instruments}
-    if len(set(texts.values())) == 1:
-        return next(iter(texts.values()))
-    return "; ".join(f"{symbol}: {text}" for symbol, text in texts.items())
-
-
-def _fee(instrument: Instrument, maker_bps: float | None, taker_bps: float | None) -> str:
-    """An override in basis points replaces the instrument's fee, the one for each lot included."""
-    sides = []
-    for side, override in (("maker", maker_bps), ("taker", taker_bps)):
-        own, per_lot = getattr(instrument, f"{side}_bps"), getattr(instrument, f"{side}_per_lot")
-        text = f"{side} {own if override is None else override:g} bps"
-        sides.append(text + (f" + {per_lot:g} a lot" if per_lot and override is None else ""))
-    tax = [f"sells {instrument.sell_bps:g} bps more"] if instrument.sell_bps else []
-    return ", ".join(sides + tax)
+def _command(run: Path, **options: object) -> str:
+    """The command line that makes the same back-test again."""
+    given = [(f"--{name}", str(value)) for name, value in options.items() if value is not None]
+    return shlex.join(["foxhunt", "backtest", str(run), *(word for option in given for word in option)])

@@ -22,6 +22,9 @@ BUCKETS: Final = 700
 FILLS_SHOWN: Final = 3_000
 """Fill markers an instrument; more are joined into one marker for each stretch, side and kind."""
 
+GAPS_SKIPPED: Final = 30
+"""Gaps taken out of a time axis; very many of them make a chart slow."""
+
 AGENT_COLOUR: Final = "#12355b"
 COLOURS: Final = ("#8a8f98", "#c98a1b", "#7a5195", "#2a9d8f", "#b5495b")
 BUY, SELL, GAIN, LOSS = "#1f77b4", "#d1495b", "#2a9d8f", "#d1495b"
@@ -121,9 +124,8 @@ def fills_figure(backtest: Backtest, symbol: str) -> tuple[go.Figure, int]:
     accounts = [account for account in backtest.accounts if account.symbol == symbol]
     timezone = accounts[0].timezone
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.72, 0.28], vertical_spacing=0.05)
-    for segment in steps.partition_by("segment", maintain_order=True):
-        _add_line(figure, segment["time"], segment["mid"], timezone, row=1, name="mid", colour="#8a8f98")
-        _add_line(figure, segment["until"], segment["position"], timezone, row=2, name="position", fill=True)
+    _add_line(figure, steps, "time", "mid", timezone, row=1, colour="#8a8f98")
+    _add_line(figure, steps, "until", "position", timezone, row=2, shape="hv", fill="tozeroy")
     markers, joined = _join_fills(fills)
     for side, colour, shape in (("buy", BUY, "triangle-up"), ("sell", SELL, "triangle-down")):
         for liquidity, marker in (("taker", shape), ("maker", f"{shape}-open"), ("liquidation", "x")):
@@ -192,21 +194,27 @@ def _style(figure: go.Figure, height: int, **changes: Any) -> None:
 
 
 def _add_line(
-    figure: go.Figure, times: pl.Series, values: pl.Series, timezone: str, *,
-    row: int, name: str, colour: str = AGENT_COLOUR, fill: bool = False,
+    figure: go.Figure, steps: pl.DataFrame, time: str, value: str, timezone: str, *,
+    row: int, colour: str = AGENT_COLOUR, shape: str = "linear", fill: str | None = None,
 ) -> None:  # fmt: skip
-    numbers = values.to_numpy().astype(np.float64)
-    kept = decimate(numbers)
+    """Draw a column over time as one line that breaks between accounts."""
+    parts = []
+    for segment in steps.partition_by("segment", maintain_order=True):
+        buckets = ceil(BUCKETS * segment.height / steps.height)
+        kept = decimate(segment[value].to_numpy(), buckets)
+        points = segment.select(time, value)
+        parts += [points[kept], points.tail(1).with_columns(pl.lit(None, pl.Float64).alias(value))]
+    line = pl.concat(parts)
     figure.add_scatter(
-        x=_local(times.to_physical().to_numpy()[kept], timezone),
-        y=numbers[kept],
-        name=name,
+        x=_local(line[time].to_physical().to_numpy(), timezone),
+        y=line[value].to_numpy(),
+        name=value,
         mode="lines",
-        line={"color": colour, "width": 1, "shape": "hv" if fill else "linear"},
-        fill="tozeroy" if fill else None,
+        line={"color": colour, "width": 1, "shape": shape},
+        fill=fill,
         fillcolor="rgba(18,53,91,0.18)",
         showlegend=False,
-        hovertemplate="%{x|%H:%M:%S.%L}<br>%{y:,}" + f"<extra>{name}</extra>",
+        hovertemplate="%{x|%H:%M:%S.%L}<br>%{y:,}" + f"<extra>{value}</extra>",
         row=row,
         col=1,
     )
@@ -269,9 +277,9 @@ def _account_gaps(accounts: Sequence[Account]) -> list[tuple[int, int]]:
 
 
 def _skip_gaps(figure: go.Figure, gaps: Sequence[tuple[int, int]], timezone: str) -> None:
-    """Take nights, lunch breaks and other time without trading out of the time axis."""
+    """Take nights, lunch breaks and other time without trading out of the time axis, the longest of them."""
     breaks = []
-    for start, stop in gaps:
+    for start, stop in sorted(gaps, key=lambda gap: gap[0] - gap[1])[:GAPS_SKIPPED]:
         bounds = _local(np.array([start, stop]), timezone)
         breaks.append({"bounds": [str(bounds[0]), str(bounds[1])]})
     figure.update_xaxes(rangebreaks=breaks)

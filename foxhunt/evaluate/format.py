@@ -1,6 +1,8 @@
-"""How numbers are written, the same on the console and in the report."""
+"""How numbers and times are written, the same on the console and in the report."""
 
+from datetime import datetime
 from math import floor, log10
+from zoneinfo import ZoneInfo
 
 
 def money(value: float) -> str:
@@ -29,6 +31,14 @@ def number(value: float | None, digits: int = 2) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:,.{digits}f}"
+
+
+def time_span(start_ns: int, stop_ns: int, timezone: str) -> str:
+    """From when to when, in local time; the date is said again only when it changes."""
+    zone = ZoneInfo(timezone)
+    start, stop = (datetime.fromtimestamp(ns / 1e9, zone) for ns in (start_ns, stop_ns))
+    end = f"{stop:%H:%M:%S}" if start.date() == stop.date() else f"{stop:%Y-%m-%d %H:%M:%S}"
+    return f"{start:%Y-%m-%d %H:%M:%S} to {end} {timezone}"
 
 
 def typeset(text: str) -> str:

@@ -3,15 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from html import escape
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import polars as pl
 
 from foxhunt.evaluate import charts, page
-from foxhunt.evaluate.format import money, number, percent, span, typeset
+from foxhunt.evaluate.format import money, number, percent, span, time_span, typeset
 from foxhunt.evaluate.record import Backtest
 from foxhunt.evaluate.series import Profit
 from foxhunt.evaluate.summary import AGENT, Row, Summary
@@ -75,14 +73,6 @@ def render(summary: Summary, agent: Backtest, profits: Sequence[tuple[str, Profi
         *_settings(summary, context),
     ]
     return page.page(context.title, parts)
-
-
-def time_span(start_ns: int, stop_ns: int, timezone: str) -> str:
-    """From when to when, in local time; the date is said again only when it changes."""
-    zone = ZoneInfo(timezone)
-    start, stop = (datetime.fromtimestamp(ns / 1e9, zone) for ns in (start_ns, stop_ns))
-    end = f"{stop:%H:%M:%S}" if start.date() == stop.date() else f"{stop:%Y-%m-%d %H:%M:%S}"
-    return f"{start:%Y-%m-%d %H:%M:%S} to {end} {timezone}"
 
 
 def _head(summary: Summary, context: Context, agent: Backtest) -> str:

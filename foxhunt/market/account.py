@@ -84,7 +84,7 @@ def must_close(
     account: Account, terms: Terms, half_ticks: Int[Tensor, " n"], worth: Float[Tensor, " n"], maintenance: float
 ) -> Bool[Tensor, " n"]:
     """Whether equity has fallen to the maintenance share of the position's value, or to nothing."""
-    return worth <= maintenance * account.position.abs() * _mid_value(half_ticks, terms)
+    return worth <= maintenance * (account.position.abs() * _mid_value(half_ticks, terms))
 
 
 def _mid_value(half_ticks: Tensor, terms: Terms) -> Tensor:

@@ -50,7 +50,7 @@ class Order(NamedTuple):
 class Rules(NamedTuple):
     """Lookup tables of a market, fixed for the life of an environment."""
 
-    terms: Float[Tensor, "terms instruments"]
+    terms: Float[Tensor, "instruments terms"]
     """`Terms` of every instrument, packed so that one lookup serves all of them."""
     magnitudes: Float[Tensor, " 3"]
     patience: Int[Tensor, " 3"]
@@ -59,14 +59,14 @@ class Rules(NamedTuple):
     def of(cls, instruments: Sequence[Instrument], market: MarketConfig, device: torch.device) -> "Rules":
         """Rules that a config sets for instruments."""
         return cls(
-            torch.stack(instrument_terms(instruments, market, device)),
+            torch.stack(instrument_terms(instruments, market, device), 1),
             torch.tensor(market.magnitudes, dtype=torch.float64, device=device),
             torch.tensor(market.patience, dtype=torch.int64, device=device),
         )
 
     def terms_of(self, instrument: Int[Tensor, " n"]) -> Terms:
         """Terms of the instruments at these indices."""
-        return Terms(*self.terms.index_select(1, instrument).unbind(0))
+        return Terms(*self.terms.index_select(0, instrument).T.contiguous().unbind(0))
 
 
 class Intent(NamedTuple):

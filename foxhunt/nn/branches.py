@@ -4,7 +4,7 @@ import math
 from typing import Final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import glu
 
@@ -30,13 +30,17 @@ class PackedLinear(nn.Module):
 
 
 class PlainStem(nn.Module):
-    """First layer of the value head and of every branch in one product, ReLU after it."""
+    """First layer of the value head and of every branch in one product."""
 
-    def __init__(self, inputs: int, hidden: int, branches: int, groups: list[int]) -> None:
+    def __init__(self, inputs: int, hidden: int, branches: int) -> None:
         super().__init__()
         self.branches, self.units = branches, hidden
         self.linear = nn.Linear(inputs, (1 + branches) * hidden)
-        self.activations = nn.ModuleList(nn.ReLU() for _ in groups)
+
+    @staticmethod
+    def activation(members: int, hidden: int) -> nn.Module:
+        """What follows the layer in a group of branches."""
+        return nn.ReLU()
 
     def forward(
         self, h: Float[Tensor, "batch inputs"]
@@ -66,13 +70,17 @@ class GatedActivation(nn.Module):
 class GatedStem(nn.Module):
     """First layers with their gates: every branch selects its own view of h and has a gated linear unit."""
 
-    def __init__(self, inputs: int, hidden: int, branches: int, groups: list[int]) -> None:
+    def __init__(self, inputs: int, hidden: int, branches: int) -> None:
         super().__init__()
         self.units = 2 * hidden
         self.value = nn.Linear(inputs, hidden)
         self.select = VariableSelection(branches, inputs, max(1, inputs // 8))
         self.linear = PackedLinear(branches, inputs, 2 * hidden)
-        self.activations = nn.ModuleList(GatedActivation(members, hidden) for members in groups)
+
+    @staticmethod
+    def activation(members: int, hidden: int) -> nn.Module:
+        """What follows the layer in a group of branches."""
+        return GatedActivation(members, hidden)
 
     def forward(
         self, h: Float[Tensor, "batch inputs"]
@@ -81,18 +89,46 @@ class GatedStem(nn.Module):
         return self.value(h), self.linear(self.select(h))
 
 
+class Siblings(nn.Module):
+    """Branches whose advantages come from one batched product: logits = V + A - mean over real actions of A."""
+
+    mask: Tensor
+
+    def __init__(
+        self,
+        members: list[int],
+        hidden: int,
+        activation: nn.Module,
+        exists: Bool[Tensor, "branches actions"],
+        atoms: int,
+    ) -> None:
+        super().__init__()
+        self.members, self.activation = members, activation
+        self.shape = (exists.shape[1], atoms)
+        self.advantage = PackedLinear(len(members), hidden, math.prod(self.shape))
+        self.register_buffer("mask", exists[members, :, None].float(), persistent=False)
+
+    def forward(
+        self, hidden: list[Float[Tensor, "batch units"]], value: Float[Tensor, "batch atoms"]
+    ) -> dict[int, Float[Tensor, "batch actions atoms"]]:
+        """Logits of the members by index, from what enters the activations of all branches."""
+        packed = self.activation(torch.stack([hidden[i] for i in self.members], dim=1))
+        advantage = self.advantage(packed).reshape(len(value), len(self.members), *self.shape)
+        mean = (advantage * self.mask).sum(2, keepdim=True) / self.mask.sum(1, keepdim=True)
+        logits = value[:, None, None] + advantage - mean
+        return dict(zip(self.members, logits.unbind(1), strict=True))
+
+
 class BranchHeads(nn.Module):
     """Branching dueling C51 (Tavakoli et al. 2018; Bellemare et al. 2017).
 
-    Value ReLU(W_v1 h + b) -> atoms; a branch act(W_b [h; x_b] + b) -> advantages [actions, atoms];
-    logits = V + A_b - mean over actions of A_b. W_b [h; x_b] is computed as W_h h + W_x x_b, with the h half of all
-    branches in one product. The activation is ReLU, or with `gated` a gated linear unit and a spline gate.
+    Value ReLU(W_v1 h + b) -> atoms; a branch act(W_b [h; x_b] + b) -> advantages [actions, atoms]. W_b [h; x_b] is
+    computed as W_h h + W_x x_b, with the h half of all branches in one product. The activation is ReLU, or with `gated`
+    a gated linear unit and a spline gate.
     """
 
     atoms: Tensor
     exists: Tensor
-    leader_mask: Tensor
-    follower_mask: Tensor
 
     def __init__(
         self,
@@ -104,30 +140,32 @@ class BranchHeads(nn.Module):
         gated: bool = False,
     ) -> None:
         super().__init__()
-        names = [name for name, _ in branches]
-        actions = torch.tensor([count for _, count in branches])
-        self.shape = (int(actions.max()), len(atoms))
+        self.names = [name for name, _ in branches]
+        self.counts = [count for _, count in branches]
         self.delta_z = float((atoms[-1] - atoms[0]) / (len(atoms) - 1))
+        exists = torch.arange(max(self.counts)) < torch.tensor(self.counts)[:, None]
         self.register_buffer("atoms", atoms, persistent=False)
-        self.register_buffer("exists", torch.arange(self.shape[0]) < actions[:, None], persistent=False)
-        self.source_of = {i: CONTEXT[n] for i, n in enumerate(names) if CONTEXT.get(n) in {*widths, *names}}
-        self.followers = [i for i, source in self.source_of.items() if source in names]
-        self.leaders = [i for i in range(len(names)) if i not in self.followers]
-        self.names, self.actions = names, actions.tolist()
-        mask = self.exists[..., None].float()
-        self.register_buffer("leader_mask", mask[self.leaders], persistent=False)
-        self.register_buffer("follower_mask", mask[self.followers], persistent=False)
+        self.register_buffer("exists", exists, persistent=False)
+        sources = {i: CONTEXT[name] for i, name in enumerate(self.names) if name in CONTEXT}
+        self.part_readers = [(i, part) for i, part in sources.items() if part in widths]
+        self.value_readers = [(i, self.names.index(name)) for i, name in sources.items() if name in self.names]
+        followers = [i for i, _ in self.value_readers]
+        leaders = [i for i in range(len(self.names)) if i not in followers]
 
-        groups = [len(group) for group in (self.leaders, self.followers) if group]
-        self.stem = (GatedStem if gated else PlainStem)(inputs, hidden, len(names), groups)
+        stem = GatedStem if gated else PlainStem
+        self.stem = stem(inputs, hidden, len(self.names))
         self.value = nn.Linear(hidden, len(atoms))
-        self.lead = PackedLinear(len(self.leaders), hidden, math.prod(self.shape))
-        self.context = nn.ModuleDict()
-        for i, source in self.source_of.items():
-            width = widths[source] if source in widths else self.actions[names.index(source)]
-            self.context[names[i]] = nn.Linear(width, self.stem.units, bias=False)
-        if self.followers:
-            self.follow = PackedLinear(len(self.followers), hidden, math.prod(self.shape))
+        context_widths = {i: widths[part] for i, part in self.part_readers}
+        context_widths |= {i: self.counts[source] for i, source in self.value_readers}
+        self.context = nn.ModuleDict(
+            {self.names[i]: nn.Linear(width, self.stem.units, bias=False) for i, width in context_widths.items()}
+        )
+
+        def siblings(members: list[int]) -> Siblings:
+            return Siblings(members, hidden, stem.activation(len(members), hidden), exists, len(atoms))
+
+        self.leaders = siblings(leaders)
+        self.followers = siblings(followers) if followers else None
 
     def forward(
         self, h: Float[Tensor, "batch inputs"], observation: dict[str, Tensor], match: Float[Tensor, ""]
@@ -140,38 +178,24 @@ class BranchHeads(nn.Module):
         value_hidden, branches_hidden = self.stem(h)
         hidden = list(branches_hidden.unbind(1))
         value = self.value(value_hidden.relu())
-        for i in self.leaders:
-            if i in self.source_of:
-                hidden[i] = hidden[i] + self.context[self.names[i]](observation[self.source_of[i]])
-        lead = self._dueling(self.lead(self._activate(hidden, 0, self.leaders)), value, self.leader_mask)
-        logits = dict(zip(self.leaders, lead, strict=True))
+        for i, part in self.part_readers:
+            hidden[i] = hidden[i] + self.context[self.names[i]](observation[part])
+        logits = self.leaders(hidden, value)
         if self.followers:
-            for i in self.followers:
-                # Values inform the follower; its loss must not bend what they mean, so no gradient returns here.
-                source = logits[self.names.index(self.source_of[i])]
-                matched = self.scaled_values(i, source.detach()) * match
+            for i, source in self.value_readers:
+                # Values inform the reader; its loss must not bend what they mean, so no gradient returns here.
+                matched = self.scaled_values(logits[source].detach(), source) * match
                 hidden[i] = hidden[i] + self.context[self.names[i]](matched)
-            follow = self._dueling(self.follow(self._activate(hidden, 1, self.followers)), value, self.follower_mask)
-            logits |= zip(self.followers, follow, strict=True)
+            logits |= self.followers(hidden, value)
         return torch.stack([logits[i] for i in range(len(self.names))], dim=1)
 
-    def scaled_values(self, follower: int, logits: Float[Tensor, "batch actions atoms"]) -> Float[Tensor, "batch real"]:
-        """Values / delta_z of the branch that a follower reads, real actions only."""
-        count = self.actions[self.names.index(self.source_of[follower])]
-        return logits[:, :count].softmax(-1) @ (self.atoms / self.delta_z)
+    def scaled_values(self, logits: Float[Tensor, "batch actions atoms"], branch: int) -> Float[Tensor, "batch real"]:
+        """Values / delta_z of the real actions of a branch, from its logits."""
+        return logits[:, : self.counts[branch]].softmax(-1) @ (self.atoms / self.delta_z)
 
     def value_rms(self, logits: Float[Tensor, "batch branches actions atoms"]) -> Float[Tensor, ""] | None:
-        """RMS of the values that followers read, in units of delta_z; None where no branch reads another's."""
-        if not self.followers:
+        """RMS of the values that branches read, in units of delta_z; None where no branch reads another's."""
+        if not self.value_readers:
             return None
-        read = [self.scaled_values(i, logits[:, self.names.index(self.source_of[i])]) for i in self.followers]
+        read = [self.scaled_values(logits[:, source], source) for _, source in self.value_readers]
         return torch.cat(read, dim=1).square().mean().sqrt()
-
-    def _activate(self, hidden: list[Tensor], group: int, members: list[int]) -> Tensor:
-        activated: Tensor = self.stem.activations[group](torch.stack([hidden[i] for i in members], dim=1))
-        return activated
-
-    def _dueling(self, packed: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
-        advantage = packed.reshape(*packed.shape[:2], *self.shape)
-        mean = (advantage * mask).sum(2, keepdim=True) / mask.sum(1, keepdim=True)
-        return (value[:, None, None] + advantage - mean).unbind(1)

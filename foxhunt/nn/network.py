@@ -56,7 +56,7 @@ class Network(nn.Module):
         self.encoder = Encoder(widths, config)
         self.heads = BranchHeads(hidden, width, branches, widths, atoms, config.gated_branches)
         self.trunk_share = 1 / (len(branches) + 1)
-        count, actions = len(branches), self.heads.shape[0]
+        count, actions = self.heads.exists.shape
         isv_width = self.encoder.condition_width
         self.quantile = DualQuantileHead(hidden, count * actions) if config.quantiles else None
         self.ensemble = EnsembleValueHead(hidden, width, config.atoms, config.ensemble) if config.ensemble else None

@@ -34,7 +34,7 @@ def capture(environment: Env[Any, Any]) -> list[dict[str, Any]]:
             try:
                 attributes[name] = _encode(value)
             except OpaqueAttributeError as error:
-                raise OpaqueAttributeError(f"{type(layer).__name__}.{name} is {error}") from None
+                raise OpaqueAttributeError(f"{type(layer).__name__}.{name} of type {error}") from None
         layers.append(attributes)
     return layers
 
@@ -72,7 +72,7 @@ def _encode(value: Any) -> Any:
             return {"type": type(value).__name__, "of": [_encode(item) for item in value]}
         case dict() if all(isinstance(key, str) for key in value):
             return {"type": "dict", "of": {key: _encode(item) for key, item in value.items()}}
-    raise OpaqueAttributeError(f"a {type(value).__name__}")
+    raise OpaqueAttributeError(type(value).__name__)
 
 
 def _decode(value: Any) -> Any:

@@ -25,6 +25,10 @@ RECORDS = 200
 """Training records a run writes to metrics.jsonl."""
 
 
+ALWAYS_RECORDED = ("loss", "td_error", "q", "gradient_norm", "learning_rate")
+"""What a record holds even before the first update, as null; the losses of single heads join it then."""
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """Where a run stands, for a display."""
@@ -206,7 +210,8 @@ class Trainer:
     def _record(self) -> None:
         """Write one training record: means since the last one (host sync)."""
         returns, episodes = self.collector.take_statistics()
-        means: dict[str, float | None] = {name: float(total) / self._summed for name, total in self._sums.items()}
+        means: dict[str, float | None] = dict.fromkeys(ALWAYS_RECORDED)
+        means |= {name: float(total) / self._summed for name, total in self._sums.items()}
         loss = means.get("loss")
         if loss is not None and not math.isfinite(loss):
             raise ConfigError(

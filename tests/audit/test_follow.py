@@ -1,5 +1,8 @@
 """T is followed through views, in-place writes, custom operators, checkpoints, hooks, escapes and shared modules."""
 
+import sys
+from types import ModuleType
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -203,3 +206,37 @@ def test_custom_backwards_and_sequence_numbers_are_where_the_tracer_expects_them
     assert y.grad_fn._sequence_nr() == before  # type: ignore[attr-defined]  # private: this test pins it
     assert torch._C._current_autograd_node() is None
     assert torch._library.custom_ops.OPDEFS["foxhunt_tests::root"]._init_fn.__name__ == "root"
+
+
+def test_a_raw_kernel_launch_needs_verification(monkeypatch: pytest.MonkeyPatch) -> None:
+    class JITFunction:
+        """Stands for Triton's class of that name; only `run` matters."""
+
+        def run(self, *args: object, grid: object, warmup: bool) -> None:
+            """Launch."""
+
+    module = ModuleType("triton.runtime.jit")
+    module.JITFunction = JITFunction  # type: ignore[attr-defined]  # a stand-in module
+    monkeypatch.setitem(sys.modules, "triton.runtime.jit", module)
+    original = JITFunction.run
+
+    def step(x: Tensor) -> None:
+        h = torch.relu(x @ WEIGHT).detach()
+        JITFunction().run(h, 4, grid=(1,), warmup=False)
+
+    (row,) = run(step).rows
+    assert (row.verdict, row.operation) == (CHECK, "triton kernel kernel")
+    assert JITFunction.run is original
+
+
+def test_a_functional_gradient_is_followed_through_its_wrappers() -> None:
+    def loss(weight: Tensor, x: Tensor) -> Tensor:
+        h = torch.relu(x @ weight)
+        product = (h @ weight.t()).sum()
+        return (h + 1e-3).log().sum() + product
+
+    def step(x: Tensor) -> None:
+        torch.func.grad(loss)(WEIGHT.detach(), x)
+
+    report = run(step, "loss:h")
+    assert [(row.operation, row.verdict) for row in report.rows] == [("mm; backward: mm", SAFE), ("add", UNSAFE)]

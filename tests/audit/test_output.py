@@ -136,6 +136,19 @@ def test_the_command_writes_checks_and_says_when_it_is_stale(agent: Path, capsys
     assert "stale" in capsys.readouterr().out
 
 
+def test_the_corpus_command_prints_the_measures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("square_root", "safe_softmax"):
+        shutil.copy(HERE / "corpus" / f"{name}.py", tmp_path)
+    assert main(["audit", "--corpus", str(tmp_path)]) == 0
+    said = "2 cases: recall 100.0%, precision 100.0%, needs-verification 0.0% of rows, 1 of 1 controls safe"
+    assert said in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_mutation_command_refuses_a_program_that_is_not_clean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", f"{HERE / 'corpus' / 'square_root.py'}:build", "--mutate"]) == 1
+    assert "not clean before anything is planted: step" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

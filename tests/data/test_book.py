@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foxhunt.data.book import Action, BuiltBook, OrderEvents, build_book
+from foxhunt.data.book import Action, BuiltBook, OrderEvents, _Replay, build_book
 
 BID, ASK = 0, 1
 Event = tuple[int, Action, int, int, int, int]
@@ -234,6 +234,35 @@ def test_the_built_book_is_that_of_an_obvious_replay(drawn: list[Event]) -> None
 def test_with_patience_no_row_is_crossed_or_locked(drawn: list[Event], patience: int) -> None:
     rows = build(sorted(drawn, key=lambda event: event[0]), patience).rows
     assert not rows.select((pl.col("bid_px_00") >= pl.col("ask_px_00")).any()).item()
+
+
+@settings(max_examples=100, deadline=None)
+@given(events, st.sampled_from([None, 0, 5, 1000]))
+def test_levels_are_always_the_sum_of_their_orders(drawn: list[Event], patience: int | None) -> None:
+    replay = _Replay(patience)
+    for stamp, action, order, side, price, size in sorted(drawn, key=lambda event: event[0]):
+        replay.apply(stamp, action, order, side, price if side else -price, size)
+        replay.settle(stamp)
+        totals: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
+        for own_side, key, own_size in replay.book.orders.values():
+            totals[own_side, key][0] += own_size
+            totals[own_side, key][1] += 1
+        kept = {(s, key): level for s in (BID, ASK) for key, level in replay.book.levels[s].items()}
+        assert kept == totals
+        assert all(keys == sorted(replay.book.levels[s]) for s, keys in enumerate(replay.book.keys))
+        assert not set(replay.waiting) & set(replay.book.orders)
+
+
+def test_a_last_batch_that_never_ended_costs_no_row() -> None:
+    columns = [np.array(c, dtype=np.int64) for c in zip((1, 0, 11, 0, 100, 5), (2, 2, 11, 0, 100, 0), strict=True)]
+    built = build_book(OrderEvents(*columns, np.array([True, False])))
+    assert touch(built) == [(1, 100, 5, 1, None, None, None)]
+
+
+def test_a_held_order_that_is_replaced_is_there_once() -> None:
+    events: list[Event] = [*RESTING, (2, Action.ADD, 9, BID, 101, 7), (3, Action.REPLACE, 9, BID, 98, 2)]
+    built = build([*events, (500, Action.ADD, 10, ASK, 120, 1), (501, Action.REMOVE, 9, BID, 98, 0)], patience=100)
+    assert [row["bid_ct_01"] for row in built.rows.iter_rows(named=True)] == [None, 1, 1, None]
 
 
 @pytest.mark.parametrize("patience", [None, 10])

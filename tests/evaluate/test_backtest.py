@@ -11,12 +11,13 @@ import pytest
 from foxhunt.cli import main
 from foxhunt.config import NetworkConfig, TapeConfig, TrainConfig
 from foxhunt.data.imported import Imported
+from foxhunt.data.schema import Instrument
 from foxhunt.data.simulator import Simulation
 from foxhunt.data.store import write_dataset
 from foxhunt.errors import CheckpointError, ConfigError
 from foxhunt.evaluate.backtest import FITTED_ON, Result, backtest_run
+from foxhunt.evaluate.facts import fees
 from foxhunt.evaluate.format import money, typeset
-from foxhunt.evaluate.report import time_span
 from foxhunt.rl.agent import Agent, derive_seed, make_network
 from foxhunt.rl.checkpoint import save_checkpoint
 from foxhunt.rl.task import make_task
@@ -105,6 +106,7 @@ def test_command_prints_table_and_verdict(
         (["{run}", "--out", "{run}"], "exists and is not an earlier back-test; choose another --out"),
         (["{run}", "--seeds", "0"], "seeds must be at least 1"),
         (["{run}", "--data", "nowhere"], "nowhere is not a dataset"),
+        (["{run}", "--device", "abacus"], "device 'abacus' cannot be used"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(
@@ -129,6 +131,8 @@ def test_moved_data_is_found_again(run: Path, result: Result, tmp_path: Path) ->
     shutil.copytree(run.parent / "data", tmp_path / "moved")
     moved = backtest_run(run, data=tmp_path / "moved", seeds=2, out=tmp_path / "out")
     assert moved.summary == result.summary
+    record = json.loads((moved.folder / "summary.json").read_text())
+    assert record["reproduce"].endswith(f"--seeds 2 --data {tmp_path / 'moved'} --out {tmp_path / 'out'}")
 
 
 def test_gymnasium_runs_have_no_backtest(run: Path, tmp_path: Path) -> None:
@@ -146,7 +150,14 @@ def test_unknown_split_is_refused(run: Path) -> None:
         backtest_run(run, split="holdout")  # type: ignore[arg-type]
 
 
-def test_time_spans_name_the_date_once() -> None:
-    start = 1_654_047_000_000_000_000  # 2022-06-01 01:30 UTC
-    assert time_span(start, start + 3600 * 10**9, "Asia/Shanghai") == "2022-06-01 09:30:00 to 10:30:00 Asia/Shanghai"
-    assert time_span(start, start + 86400 * 10**9, "UTC") == "2022-06-01 01:30:00 to 2022-06-02 01:30:00 UTC"
+def test_facts_say_what_trading_cost(result: Result) -> None:
+    facts = json.loads((result.folder / "summary.json").read_text())["facts"]
+    assert facts["fees"] == "maker 0 bps, taker 0.5 bps"
+    assert facts["account"] == "5,000.00 USD for each instrument and uninterrupted stretch, leverage 1"
+    assert facts["test"].startswith("70%/100%: 1970-01-01 00:07:00 to 00:09:59 UTC, 179 decisions, 1 account")
+    share = Instrument("S", "0.01", maker_bps=2.5, taker_bps=2.5, sell_bps=10)
+    future = Instrument("F", "0.25", taker_per_lot=1.5)
+    assert fees((share,), None, None) == "maker 2.5 bps, taker 2.5 bps, sells 10 bps more"
+    assert fees((share, replace(share, symbol="T")), None, None) == fees((share,), None, None)
+    assert fees((share, future), None, None).endswith("; F: maker 0 bps, taker 0 bps + 1.5 a lot")
+    assert fees((future,), 0.0, 1.0) == "maker 0 bps, taker 1 bps"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from foxhunt.evaluate import charts
-from foxhunt.evaluate.format import money, number, percent, span, typeset
+from foxhunt.evaluate.format import money, number, percent, span, time_span, typeset
 from foxhunt.evaluate.report import Context, render
 from foxhunt.evaluate.summary import Contender, Summary, mean_profit, summarise
 
@@ -100,6 +100,22 @@ def test_collapse_is_named_on_the_page() -> None:
     assert "Collapsed policy:</b> always flat (100 % of the time)" in html
 
 
+def test_lines_keep_their_time_and_break_between_accounts() -> None:
+    run = backtest(
+        [account(steps=3), account(start=60, steps=2)], [[100, 101, 102, 103], [50, 51, 52]], [[1, 1, 2], [0, 1]]
+    )
+    figure, joined = charts.fills_figure(run, "ABC")
+    lines = {line.name: line for line in figure.data if line.mode == "lines"}
+    seconds = [stamp.astype("datetime64[s]").astype(int) for stamp in lines["mid"].x]
+    assert seconds == [0, 1, 2, 2, 60, 61, 61]
+    assert [None if np.isnan(y) else y for y in lines["mid"].y] == [100, 101, 102, None, 50, 51, None]
+    assert [None if np.isnan(y) else y for y in lines["position"].y] == [1, 1, 2, None, 0, 1, None]
+    markers = {line.name: line for line in figure.data if line.mode == "markers"}
+    assert markers["taker buy"].y.tolist() == [100.5, 102.5, 51.5]
+    assert joined == 1
+    assert figure.layout.xaxis.rangebreaks[0].bounds == ("1970-01-01T00:00:03.000", "1970-01-01T00:01:00.000")
+
+
 def test_decimation_keeps_ends_and_extremes() -> None:
     values = np.sin(np.arange(100_000) / 7000)
     values[54_321] = 9.0
@@ -144,3 +160,9 @@ def test_numbers_percentages_and_minus_signs() -> None:
     assert percent(0.5) == "50.0 %"
     assert percent(0.0004) == "0.040 %"
     assert typeset("-3 to -1 (-2) a-1 2022-06-01 -") == "~3 to ~1 (~2) a-1 2022-06-01 -".replace("~", "\u2212")
+
+
+def test_time_spans_name_the_date_once() -> None:
+    start = 1_654_047_000_000_000_000  # 2022-06-01 01:30 UTC
+    assert time_span(start, start + 3600 * 10**9, "Asia/Shanghai") == "2022-06-01 09:30:00 to 10:30:00 Asia/Shanghai"
+    assert time_span(start, start + 86400 * 10**9, "UTC") == "2022-06-01 01:30:00 to 2022-06-02 01:30:00 UTC"

@@ -63,12 +63,12 @@ def test_money_and_lots_are_conserved(seed: int, leverage: float) -> None:
         lots, ticks = fills(events)
         earned = torch.where(fresh, 0, earned + result.reward)
         held = torch.where(fresh, 0, held + lots.sum(1))
-        cash = torch.where(fresh, 3000, cash - (lots * ticks).sum(1) * COSTLY.tick_value - fees(events))
+        cash = torch.where(fresh, 3000, cash - (lots * ticks).sum(1).double() * COSTLY.tick_value - fees(events))
         state = environment.state
         assert torch.equal(held, state.account.position)
         torch.testing.assert_close(cash, state.account.cash, rtol=1e-12, atol=1e-9)
         torch.testing.assert_close(earned, state.worth - 3000, rtol=0, atol=1e-8)
-        mid = tape.touch[state.row].sum(1) / 2
+        mid = tape.touch[state.row].sum(1).double() / 2
         torch.testing.assert_close(state.worth, cash + held * mid * COSTLY.tick_value, rtol=1e-12, atol=1e-8)
 
 
@@ -116,7 +116,7 @@ def test_solvency(seed: int, leverage: float, instrument: Instrument) -> None:
         lots = events.taker_lots.sum(1)
         after = before + events.early_lots + lots
         raised = (lots != 0) & (after.abs() > before.abs()) & (events.maker_lots == 0)
-        mid = tape.execution[events.row][:, :, 0, 0].sum(1) / 2 * instrument.tick_value
+        mid = tape.execution[events.row][:, :, 0, 0].sum(1).double() / 2 * instrument.tick_value
         equity = events.cash + after * mid
         assert bool((after.abs() * mid <= leverage * equity + 1e-6)[raised].all())
 

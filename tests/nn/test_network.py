@@ -43,16 +43,16 @@ def reference_logits(network: Network, h: torch.Tensor, observation: dict[str, t
         advantage = (features @ layer.weight[sibling].T + layer.bias[sibling]).view(len(h), 3, -1)
         return value[:, None] + advantage - advantage.mean(1, keepdim=True)
 
-    direction = branch(DIRECTION, heads.lead, 0, None)
+    direction = branch(DIRECTION, heads.leaders.advantage, 0, None)
     q_direction = (direction.softmax(-1) * network.atoms).sum(-1)
     delta_z = (network.atoms[-1] - network.atoms[0]) / (len(network.atoms) - 1)
     rms_h, rms_q = network.encoder.isv.slots[[Slot.H_RMS, Slot.VALUE_RMS]]
     matched = q_direction / delta_z * rms_h / rms_q
     return [
         direction,
-        branch(MAGNITUDE, heads.follow, 0, matched.detach()),
-        branch(ORDER, heads.lead, 1, observation["ofi3"]),
-        branch(URGENCY, heads.lead, 2, observation["ofi3"]),
+        branch(MAGNITUDE, heads.followers.advantage, 0, matched.detach()),
+        branch(ORDER, heads.leaders.advantage, 1, observation["ofi3"]),
+        branch(URGENCY, heads.leaders.advantage, 2, observation["ofi3"]),
     ]
 
 
@@ -123,7 +123,7 @@ def test_magnitude_loss_does_not_reach_the_direction_branch() -> None:
     network.zero_grad()
     network(observation).logits[:, MAGNITUDE, 0].square().sum().backward()
     assert (network.heads.context["magnitude"].weight.grad != 0).any()
-    assert (network.heads.lead.weight.grad[0] == 0).all()
+    assert (network.heads.leaders.advantage.weight.grad[0] == 0).all()
 
 
 @pytest.mark.parametrize(("source", "reader"), [("ofi3", ORDER), ("ofi3", URGENCY)])
@@ -184,3 +184,41 @@ def test_measurements_are_saved_and_other_buffers_are_not() -> None:
     network = make()
     measured = {f"encoder.isv.{name}" for name in ("slots", "fast_error", "measurements")}
     assert network.state_dict().keys() - {name for name, _ in network.named_parameters()} == measured
+
+
+def test_branches_of_unequal_size_are_masked() -> None:
+    torch.manual_seed(0)
+    network = Network({"market": 4}, (("a", 2), ("b", 4), ("c", 1)), small()).double()
+    output = network({"market": torch.randn(6, 4, dtype=torch.float64)})
+    values = network.values(output.logits)
+    assert output.logits.shape == (6, 3, 4, 11)
+    assert values.isinf().tolist()[0] == [[False, False, True, True], [False] * 4, [False, True, True, True]]
+    assert network.action_counts.tolist() == [2, 4, 1]
+    # Dueling: the mean over real actions of the logits is the value, the same for all branches.
+    torch.testing.assert_close(output.logits[:, 0, :2].mean(1), output.logits[:, 1].mean(1))
+    torch.testing.assert_close(output.logits[:, 2, 0], output.logits[:, 1].mean(1))
+
+
+def test_padding_gets_no_gradient_and_changes_nothing() -> None:
+    torch.manual_seed(0)
+    network = Network({"market": 4}, (("a", 2), ("b", 4)), small()).double()
+    observation = {"market": torch.randn(5, 4, dtype=torch.float64)}
+    logits = network(observation).logits
+    (logits[:, 0, :2].square().sum() + logits[:, 1].square().sum()).backward()
+    padded = network.heads.leaders.advantage.weight.grad[0].view(4, 11, -1)[2:]
+    assert (padded == 0).all()
+    with torch.no_grad():
+        network.heads.leaders.advantage.weight[0].view(4, 11, -1)[2:] += 100
+    torch.testing.assert_close(network(observation).logits[:, 0, :2], logits[:, 0, :2], rtol=0, atol=0)
+
+
+def test_values_are_means_of_the_distributions() -> None:
+    network = Network({"market": 2}, (("a", 2),), NetworkConfig(atoms=3, v_min=-1.0, v_max=1.0))
+    logits = torch.tensor([[[[0.0, 0.0, 0.0], [-1e4, 0.0, 0.0]]]])
+    torch.testing.assert_close(network.values(logits), torch.tensor([[[0.0, 0.5]]]))
+    assert network.atoms.tolist() == [-1.0, 0.0, 1.0]
+
+
+def test_unknown_branch_names_have_no_context() -> None:
+    network = Network({"market": 3}, (("action0", 2), ("action1", 5)), small())
+    assert not list(network.heads.context.parameters())

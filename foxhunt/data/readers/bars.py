@@ -13,7 +13,7 @@ import polars as pl
 from foxhunt.config import duration_ns
 from foxhunt.data.imported import Imported, merge
 from foxhunt.data.readers.files import load, number, table_frame
-from foxhunt.data.readers.options import ImportOptions, choose_tick, round_prices
+from foxhunt.data.readers.options import ImportOptions, choose_tick, keep_symbol, round_prices
 from foxhunt.data.schema import Instrument
 from foxhunt.data.units import infer_step, to_stamps
 from foxhunt.data.validate import Source, sift_bars
@@ -81,6 +81,8 @@ def _read_table(name: str, frame: pl.DataFrame, options: ImportOptions) -> Impor
     )
     if shift:
         notes.append(f"{Path(name).name}: stamps moved from the bars' open to their close, {options.every} later")
+    if named and options.symbol is not None:
+        raw = keep_symbol(name, raw, options.symbol, notes)
     raw = _oldest_first(name, raw, notes)
     instruments, loose = _instruments(raw, options, timezone, notes)
     raw = round_prices(raw, _PRICES, loose)

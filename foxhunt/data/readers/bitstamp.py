@@ -13,7 +13,7 @@ holding and eviction rules (`foxhunt.data.book`) do the rest.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -22,7 +22,7 @@ from foxhunt.data.aggressor import match_rule
 from foxhunt.data.book import Action, OrderEvents, build_book
 from foxhunt.data.frames import SCHEMAS
 from foxhunt.data.imported import Imported, plain_counts
-from foxhunt.data.readers.files import Part, csv_frame, header, load, number
+from foxhunt.data.readers.bitstamp_files import Table, load_tables, role_of
 from foxhunt.data.readers.options import ImportOptions, choose_tick, only_symbol
 from foxhunt.data.schema import Instrument, Kind
 from foxhunt.data.validate import (
@@ -41,24 +41,15 @@ from foxhunt.data.validate import (
 from foxhunt.errors import DataError
 
 _ACTIONS: Final = {"created": Action.ADD, "changed": Action.RESIZE, "deleted": Action.REMOVE}
-_EVENT_COLUMNS: Final = ("id", "timestamp", "price", "volume", "action", "direction")
-_TRADE_COLUMNS: Final = ("timestamp", "exchange_timestamp", "price", "amount", "side")
 _LOT: Final = "0.00000001"
 _PATIENCE: Final = 1_000_000_000
 """How long a crossing order is held. On 2015-05-01 one second gives the best agreement with the venue's own snapshots
 (99.0 % of best prices, against 98.9 % for half a second, 98.6 % for two and 42 % for none)."""
 
 
-class _Table(NamedTuple):
-    """Rows of one role: `row`, `arrival` and `exchange` (ms, null where absent), then the role's own columns."""
-
-    file: str
-    frame: pl.DataFrame
-
-
 def recognises(path: Path, start: bytes) -> bool:
     """Whether a file starts like one of this format's."""
-    return _role(start) is not None
+    return role_of(start) is not None
 
 
 def read(paths: Sequence[Path], options: ImportOptions) -> Imported:
@@ -68,7 +59,7 @@ def read(paths: Sequence[Path], options: ImportOptions) -> Imported:
     """
     notes: list[str] = []
     symbol = only_symbol(list(paths), options, "BTC/USD", notes)
-    events, trades = _load(paths, notes)
+    events, trades = load_tables(paths, notes)
     tick, _ = choose_tick(options, symbol, _created_prices(events), notes)
     instrument = options.instrument(symbol, tick, _LOT)
     clock = _clock(events, options, notes)
@@ -85,159 +76,31 @@ def read(paths: Sequence[Path], options: ImportOptions) -> Imported:
     return result
 
 
-def _role(start: bytes) -> Literal["events", "trades", "log"] | None:
-    columns = {name.replace(".", "_") for name in header(start)}
-    if columns.issuperset(_EVENT_COLUMNS):
-        return "events"
-    if columns.issuperset(_TRADE_COLUMNS):
-        return "trades"
-    words = start.split(b"\n", 1)[0].split(b" ", 2)
-    known = (b"order_created", b"order_changed", b"order_deleted", b"order_book", b"trade")
-    return "log" if len(words) == 3 and words[0].isdigit() and words[1] in known else None
-
-
-def _load(paths: Sequence[Path], notes: list[str]) -> tuple[_Table, _Table | None]:
-    """Events and trades of all files; a log's own events count only when no events file is given."""
-    events: list[_Table] = []
-    trades: list[_Table] = []
-    logs: list[tuple[str, pl.DataFrame]] = []
-    for part in (part for path in paths for part in load(path)):
-        role = _role(part.data[:4096])
-        if role is None:
-            raise DataError(
-                f"{part.name} is no bitstamp file; its first line has none of its forms (foxhunt data import --help)"
-            )
-        if role == "events":
-            events.append(_csv_events(part))
-        elif role == "trades":
-            trades.append(_csv_trades(part))
-        else:
-            logs.append((part.name, _log_lines(part)))
-    for name, lines in logs:
-        trades.append(_log_trades(name, lines))
-        books = lines.filter(pl.col("kind") == "order_book").height
-        notes.append(f"{Path(name).name}: {books:,} order_book snapshots of the log are not used")
-    if logs and events:
-        notes.append("order events of the log are not used: the events file has them")
-    events = events or [_log_events(name, lines) for name, lines in logs]
-    if not events:
-        raise DataError(f"{paths[0]}: no order events among the files; add the events file to the command")
-    return _join(events), _join(trades) if trades else None
-
-
-def _join(tables: list[_Table]) -> _Table:
-    """Tables of one role in order of time; row numbers go on from file to file."""
-    tables = sorted(tables, key=lambda t: t.frame["arrival"].min() or 0)
-    if len(tables) == 1:
-        return tables[0]
-    frame = pl.concat([t.frame for t in tables]).with_columns(pl.int_range(1, pl.len() + 1).alias("row"))
-    return _Table(" + ".join(t.file for t in tables), frame)
-
-
-def _csv_events(part: Part) -> _Table:
-    frame = csv_frame(part)
-    # The 2015 recordings spell the column with a dot and count volume in whole 1e-8.
-    old = "exchange.timestamp" in frame.columns
-    exchange = next((c for c in ("exchange_timestamp", "exchange.timestamp") if c in frame.columns), None)
-    return _Table(
-        part.name,
-        frame.select(
-            "row",
-            pl.col("timestamp").cast(pl.Int64, strict=False).alias("arrival"),
-            (pl.col(exchange) if exchange else pl.lit(None)).cast(pl.Int64, strict=False).alias("exchange"),
-            pl.col("id").cast(pl.Int64, strict=False),
-            number("price"),
-            (number("volume") / 1e8 if old else number("volume")).alias("size"),
-            "action",
-            "direction",
-        ),
-    )
-
-
-def _csv_trades(part: Part) -> _Table:
-    frame = csv_frame(part)
-    exchange = "exchange_timestamp" in frame.columns
-    return _Table(
-        part.name,
-        frame.select(
-            "row",
-            pl.col("timestamp").cast(pl.Int64, strict=False).alias("arrival"),
-            (pl.col("exchange_timestamp") if exchange else pl.lit(None)).cast(pl.Int64, strict=False).alias("exchange"),
-            number("price"),
-            number("amount").alias("size"),
-            pl.col("side").replace_strict({"buy": "B", "sell": "A"}, default="N").alias("side"),
-        ),
-    )
-
-
-def _log_lines(part: Part) -> pl.DataFrame:
-    lines = pl.Series("line", part.data.decode("utf-8", errors="replace").splitlines())
-    return (
-        lines.to_frame()
-        .with_row_index("row", offset=1)
-        .select(
-            pl.col("row").cast(pl.Int64),
-            pl.col("line").str.extract(r"^(\d+) ").cast(pl.Int64, strict=False).alias("arrival"),
-            pl.lit(None, pl.Int64).alias("exchange"),
-            pl.col("line").str.extract(r"^\d+ (\w+)").alias("kind"),
-            "line",
-        )
-    )
-
-
-def _json_number(key: str) -> pl.Expr:
-    return pl.col("line").str.extract(rf'"{key}": "?([-+.\deE]+)').cast(pl.Float64, strict=False)
-
-
-def _log_events(name: str, lines: pl.DataFrame) -> _Table:
-    frame = lines.filter(pl.col("kind").str.starts_with("order_") & (pl.col("kind") != "order_book")).select(
-        "row",
-        "arrival",
-        "exchange",
-        pl.col("line").str.extract(r'"id": (\d+)').cast(pl.Int64, strict=False).alias("id"),
-        _json_number("price").alias("price"),
-        _json_number("amount").alias("size"),
-        pl.col("kind").str.strip_prefix("order_").alias("action"),
-        _json_number("order_type").replace_strict({0.0: "bid", 1.0: "ask"}, default=None).alias("direction"),
-    )
-    return _Table(name, frame)
-
-
-def _log_trades(name: str, lines: pl.DataFrame) -> _Table:
-    frame = lines.filter(pl.col("kind") == "trade").select(
-        "row",
-        "arrival",
-        "exchange",
-        _json_number("price").alias("price"),
-        _json_number("amount").alias("size"),
-        pl.lit("N").alias("side"),
-    )
-    return _Table(name, frame)
-
-
-def _created_prices(events: _Table) -> pl.Series:
+def _created_prices(events: Table) -> pl.Series:
     """Prices of new orders: those of fills can lie between ticks."""
     return events.frame.filter(pl.col("action") == "created")["price"].drop_nulls()
 
 
-def _clock(events: _Table, options: ImportOptions, notes: list[str]) -> Literal["exchange", "arrival"]:
+def _clock(events: Table, options: ImportOptions, notes: list[str]) -> Literal["exchange", "arrival"]:
     """The exchange's stamps when they are there and in order (or asked for), else the time of arrival."""
-    exchange = events.frame["exchange"]
-    if exchange.null_count() == len(exchange):
-        if options.clock == "exchange":
-            raise DataError(f"{events.file} has no exchange stamps; use --clock arrival")
-        return "arrival"
-    if options.clock != "auto":
-        return options.clock
-    if exchange.drop_nulls().is_sorted():
-        delay = np.median((events.frame["arrival"] - exchange).drop_nulls().to_numpy())
+    exchange, arrival = events.frame["exchange"], events.frame["arrival"]
+    known = exchange.null_count() < len(exchange)
+    if options.clock == "exchange" and not known:
+        raise DataError(f"{events.file} has no exchange stamps; use --clock arrival")
+    if options.clock == "exchange":
+        return "exchange"
+    if options.clock == "auto" and known and exchange.drop_nulls().is_sorted():
+        delay = np.median((arrival - exchange).drop_nulls().to_numpy())
         notes.append(f"stamps are the exchange's; the recorder received them {delay:.0f} ms later (median)")
         return "exchange"
-    notes.append("stamps are times of arrival: the exchange's are not in order")
+    if options.clock == "auto" and known:
+        notes.append("stamps are times of arrival: the exchange's are not in order")
+    if late := int((arrival < arrival.cum_max()).sum()):
+        notes.append(f"{late:,} events were written after later ones and count from those (buffered for a snapshot)")
     return "arrival"
 
 
-def _stamped(table: _Table, symbol: str, clock: str) -> pl.DataFrame:
+def _stamped(table: Table, symbol: str, clock: str) -> pl.DataFrame:
     """Add `ts_event` (ns) by the clock, and `instrument`.
 
     Messages the recorder buffered while it fetched a snapshot arrive before it and are written after it; by the clock
@@ -248,11 +111,11 @@ def _stamped(table: _Table, symbol: str, clock: str) -> pl.DataFrame:
     return table.frame.with_columns((stamp * 1_000_000).alias("ts_event"), pl.lit(symbol).alias("instrument"))
 
 
-def _events_source(events: _Table) -> Source:
+def _events_source(events: Table) -> Source:
     return Source(events.file, events.frame, origin="order events")
 
 
-def _check_events(events: _Table, instrument: Instrument, clock: str) -> Sifted:
+def _check_events(events: Table, instrument: Instrument, clock: str) -> Sifted:
     """Events that make sense row by row, prices and sizes canonical."""
     frame = with_grid(_stamped(events, instrument.symbol, clock), {instrument.symbol: instrument})
     sifted = sift("events", frame, (_event_checks(frame), order_checks()), _events_source(events))
@@ -303,7 +166,7 @@ def _fills(events: pl.DataFrame, instrument: Instrument) -> pl.DataFrame:
     return fills.filter(pl.col("executed") & (pl.col("size") > 0) & pl.col("ts_event").is_not_null())
 
 
-def _add_trades(result: Imported, trades: _Table, instrument: Instrument, clock: str, fills: pl.DataFrame) -> None:
+def _add_trades(result: Imported, trades: Table, instrument: Instrument, clock: str, fills: pl.DataFrame) -> None:
     """Check the trades, infer their aggressor where the source is silent, and add them to the import."""
     frame = _stamped(trades, instrument.symbol, clock)
     sifted = sift_trades(frame, {instrument.symbol: instrument}, Source(trades.file, trades.frame))

@@ -17,7 +17,7 @@ import polars as pl
 from foxhunt.data.book import Action, OrderEvents, build_book
 from foxhunt.data.imported import Imported, merge
 from foxhunt.data.readers.dbn_file import DbnFile, open_dbn, recognises, symbols
-from foxhunt.data.readers.options import ImportOptions
+from foxhunt.data.readers.options import ImportOptions, keep_symbol
 from foxhunt.data.schema import KINDS, PRICE_SCALE, Instrument
 from foxhunt.data.units import decimal_text
 from foxhunt.data.validate import (
@@ -64,11 +64,10 @@ def read(paths: Sequence[Path], options: ImportOptions) -> Imported:
     notes: list[str] = []
     frames = [_frame(file, options, notes) for file in data]
     definitions = [d for file in files for d in file.definitions]
-    instruments = _instruments(data, frames, definitions, options, notes)
+    instruments = _instruments(frames, definitions, options, notes)
     # Trades of their own make those among book updates and order events a second copy.
-    apart = {
-        s for file, frame in zip(data, frames, strict=True) if file.schema == "trades" for s in frame["instrument"]
-    }
+    trades = [frame["instrument"].unique() for file, frame in zip(data, frames, strict=True) if file.schema == "trades"]
+    apart = {symbol for symbols_of in trades for symbol in symbols_of}
     parts = [_read_file(file, frame, instruments, apart) for file, frame in zip(data, frames, strict=True)]
     if apart and any(file.schema in ("mbo", "mbp-1", "mbp-10") for file in data):
         notes.append(f"trades of {', '.join(sorted(apart))} come from the trades files, not from the book's")
@@ -98,15 +97,7 @@ def _frame(file: DbnFile, options: ImportOptions, notes: list[str]) -> pl.DataFr
         symbols(file),
     ).with_row_index("row", offset=1)
     frame = frame.with_columns(pl.col("row").cast(pl.Int64), _stamp(file, frame, options, notes).alias("ts_event"))
-    if options.symbol is None:
-        return frame
-    kept = frame.filter(pl.col("instrument") == options.symbol)
-    if not len(kept):
-        known = ", ".join(frame["instrument"].unique().sort().to_list()[:12])
-        raise DataError(f"{file.path} has no records of {options.symbol!r}; it holds {known}")
-    if len(kept) < len(frame):
-        notes.append(f"{file.path.name}: {len(frame) - len(kept):,} records of other symbols are not read")
-    return kept
+    return frame if options.symbol is None else keep_symbol(str(file.path), frame, options.symbol, notes)
 
 
 def _stamp(file: DbnFile, frame: pl.DataFrame, options: ImportOptions, notes: list[str]) -> pl.Expr:
@@ -128,7 +119,6 @@ def _stamp(file: DbnFile, frame: pl.DataFrame, options: ImportOptions, notes: li
 
 
 def _instruments(
-    files: Sequence[DbnFile],
     frames: Sequence[pl.DataFrame],
     definitions: Sequence[Any],
     options: ImportOptions,

@@ -61,8 +61,10 @@ def open_dbn(path: Path) -> DbnFile:
     start = _PREFIX + int.from_bytes(data[4:_PREFIX], "little")
     if len(data) < start:
         raise DataError(f"{path} is truncated at byte {len(data)}, inside its header of {start} bytes; fetch it again")
+    decoder = databento_dbn.DBNDecoder()
     try:
-        (metadata,) = databento_dbn.DBNDecoder().write_and_decode(data[:start])
+        decoder.write(data[:start])
+        (metadata,) = decoder.decode()
     except (databento_dbn.DBNError, ValueError) as error:
         raise DataError(f"{path} has a damaged header ({error}); fetch it again") from error
     schema = "mixed" if metadata.schema is None else str(metadata.schema)
@@ -143,7 +145,8 @@ def _records(path: Path, data: bytes, start: int, schema: str, ts_out: bool, dat
 def _definitions(path: Path, data: bytes, databento_dbn: Any) -> list[Any]:
     decoder = databento_dbn.DBNDecoder()
     try:
-        messages = decoder.write_and_decode(data)
+        decoder.write(data)
+        messages = decoder.decode()
     except (databento_dbn.DBNError, ValueError) as error:
         raise DataError(f"{path} is damaged ({error}); fetch it again") from error
     if left := len(decoder.buffer()):

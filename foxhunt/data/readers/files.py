@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +23,7 @@ _OPENERS: Final[dict[str, Callable[..., BinaryIO]]] = {
 _DAMAGE: Final = (OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
 BINARY: Final = ("parquet", "pq", "feather", "arrow", "ipc")
 """Extensions of tables that name and type their own columns."""
-COMPRESSED: Final = (*_OPENERS, ".zip", ".zst")
+COMPRESSED: Final = (*_OPENERS, ".zip")
 _T = TypeVar("_T")
 
 
@@ -35,11 +36,13 @@ class Part(NamedTuple):
 
 
 def require_file(path: Path) -> None:
-    """Raise `DataError` unless the path is a file that can be opened."""
+    """Raise `DataError` unless the path is a file that may be read."""
     if not path.exists():
         raise DataError(f"{path} does not exist; check the path")
     if not path.is_file():
         raise DataError(f"{path} is not a file")
+    if not os.access(path, os.R_OK):
+        raise DataError(f"{path} may not be read; change its permissions")
 
 
 def suffix(path: Path) -> str:

@@ -17,7 +17,7 @@ from foxhunt.data.frames import SCHEMAS
 from foxhunt.data.imported import Imported, merge
 from foxhunt.data.readers.files import BINARY, load, number, suffix, table_frame
 from foxhunt.data.readers.maps import MAPS, ColumnMap, Layout, find_map
-from foxhunt.data.readers.options import ImportOptions, choose_tick, round_prices
+from foxhunt.data.readers.options import ImportOptions, choose_tick, keep_symbol, round_prices
 from foxhunt.data.schema import Instrument
 from foxhunt.data.units import to_stamps
 from foxhunt.data.validate import Check, Sifted, Source, sift_book, sift_trades
@@ -41,7 +41,8 @@ def read(paths: Sequence[Path], options: ImportOptions) -> Imported:
     (path,) = paths
     notes: list[str] = []
     found: list[Imported] = []
-    parts = [part for part in load(path) if suffix(Path(part.name)) in _TABLES or len(paths) == 1]
+    members = load(path)
+    parts = [part for part in members if suffix(Path(part.name)) in _TABLES] or members
     for part in parts:
         frame = table_frame(part)
         column_map, layout = _choose_map(frame.columns, options)
@@ -84,7 +85,7 @@ def _read_table(
         *_extras(layout),
     )
     if options.symbol is not None and layout.instrument is not None:
-        raw = _keep_symbol(name, raw, options.symbol, notes)
+        raw = keep_symbol(name, raw, options.symbol, notes)
     defaults = column_map.instrument | {"timezone": timezone}
     instruments, loose = _instruments(raw, options, defaults, notes)
     raw = round_prices(raw, [c for c in raw.columns if "_px_" in c], loose)
@@ -139,16 +140,6 @@ def _extras(layout: Layout) -> list[pl.Expr]:
 def _trade_columns(layout: Layout) -> list[tuple[str, str]]:
     pairs = (("volume", layout.cumulative_volume), ("last", layout.last_price))
     return [(role, column) for role, column in pairs if column is not None]
-
-
-def _keep_symbol(name: str, raw: pl.DataFrame, symbol: str, notes: list[str]) -> pl.DataFrame:
-    kept = raw.filter(pl.col("instrument") == symbol)
-    if not len(kept):
-        known = ", ".join(sorted(raw["instrument"].drop_nulls().unique().to_list())[:12])
-        raise DataError(f"{name} has no rows of {symbol!r}; it holds {known}")
-    if len(kept) < len(raw):
-        notes.append(f"{Path(name).name}: {len(raw) - len(kept):,} rows of other symbols than {symbol} are not read")
-    return kept
 
 
 def _instruments(

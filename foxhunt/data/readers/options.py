@@ -46,6 +46,7 @@ class ImportOptions:
     sessions: tuple[str, ...] = ()
     """Hours of continuous trading, local time: 09:30/11:30 13:00/15:00, or 17:00/16:00 over midnight."""
     currency: str | None = None
+    """Currency of prices and fees, such as USD."""
     multiplier: float | None = None
     """Money that one unit of price is worth for one unit of quantity (50 for the ES future)."""
     order_lots: int | None = None
@@ -115,3 +116,17 @@ def only_symbol(paths: list[Path], options: ImportOptions, default: str, notes: 
         return options.symbol
     notes.append(f"{paths[0].name}: symbol {default} assumed; --symbol names another")
     return default
+
+
+def keep_symbol(name: str, frame: pl.DataFrame, symbol: str, notes: list[str]) -> pl.DataFrame:
+    """The rows of one symbol of several; how many are left out is noted.
+
+    Raises `DataError` listing the symbols of the file when there are none.
+    """
+    kept = frame.filter(pl.col("instrument") == symbol)
+    if not len(kept):
+        known = frame["instrument"].unique().sort().to_list()
+        raise DataError(f"{name} has no rows of {symbol!r}; it holds {', '.join(known[:12])}")
+    if len(kept) < len(frame):
+        notes.append(f"{Path(name).name}: {len(frame) - len(kept):,} rows of other symbols than {symbol} are not read")
+    return kept

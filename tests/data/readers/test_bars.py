@@ -70,6 +70,15 @@ def test_volume_may_be_absent_and_lots_may_be_decimals(tmp_path: Path) -> None:
     assert decimals.frames["bars"]["volume"].to_list() == [25, 1]
 
 
+def test_one_symbol_of_several_can_be_kept(tmp_path: Path) -> None:
+    rows = "".join(f"2022-06-0{d},{s},10,11,9,10\n" for d in range(1, 4) for s in "AB")
+    path = write(tmp_path, "date,ticker,open,high,low,close\n" + rows, "both.csv")
+    assert list(read_sources([path], ImportOptions(tick_size="1")).instruments) == ["A", "B"]
+    one = read_sources([path], ImportOptions(tick_size="1", symbol="B"))
+    assert one.counts["bars"]["B"].read == len(one.frames["bars"]) == 3
+    assert "both.csv: 3 rows of other symbols than B are not read" in one.notes
+
+
 def test_small_whole_volumes_are_single_lots(tmp_path: Path) -> None:
     rows = "time,o,h,l,c,v\n" + "".join(f"2022-06-0{d},10,11,9,10,{d}\n" for d in range(1, 6))
     result = read_sources([write(tmp_path, rows)], ImportOptions(tick_size="1"))

@@ -83,6 +83,10 @@ def test_buffered_messages_count_from_the_snapshot_they_waited_for(tmp_path: Pat
     result = read_sources(write(tmp_path, orders=text), ImportOptions(tick_size="1", clock="arrival"))
     assert [row[0] for row in touches(result)] == [5000 * 10**6]
     assert result.counts["events"]["BTC/USD"].out == 2
+    assert any("1 events were written after later ones" in note for note in result.notes)
+    (tmp_path / "day.log").write_text(LOG)
+    with pytest.raises(DataError, match="has no exchange stamps; use --clock arrival"):
+        read_sources([tmp_path / "day.log"], ImportOptions(clock="exchange"))
 
 
 def test_the_2015_files_count_volume_in_units_of_1e8(tmp_path: Path) -> None:
@@ -113,6 +117,25 @@ def test_a_raw_log_gives_events_and_trades_signed_by_the_later_order(tmp_path: P
         (9999 * 10**6, 25_000_000, "N"),
     ]
     assert "day.log.bz2: 1 order_book snapshots of the log are not used" in result.notes
+
+
+def test_half_a_line_at_the_end_of_a_log_is_quarantined(tmp_path: Path) -> None:
+    path = tmp_path / "day.log"
+    path.write_text(LOG + '10000 order_crea\n10001 order_created {"price": "9')
+    result = read_sources([path], ImportOptions(tick_size="0.01"))
+    assert result.quarantine.select("row", "reason").rows() == [(9, "unreadable"), (10, "unreadable")]
+    assert result.counts["events"]["BTC/USD"].read == 7
+
+
+def test_recordings_follow_each_other_and_must_not_overlap(tmp_path: Path) -> None:
+    later = HEADER + "1,2000,2000,100.0,1.5,created,bid\n5,2001,2001,101.0,2.0,created,ask\n"
+    paths = write(tmp_path, later=later, orders=EVENTS)
+    result = read_sources(paths, ImportOptions(tick_size="0.01"))
+    assert touches(result)[-1] == (2001 * 10**6, 100 * 10**9, 150_000_000, 101 * 10**9, 350_000_000)
+    assert result.counts["events"]["BTC/USD"].read == 11
+    write(tmp_path, later=later.replace("1,2000,2000", "1,1200,1200"))
+    with pytest.raises(DataError, match=r"orders\.csv and .*later\.csv hold the same time"):
+        read_sources(paths)
 
 
 def test_bad_events_are_quarantined_with_reasons(tmp_path: Path) -> None:

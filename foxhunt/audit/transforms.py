@@ -1,0 +1,26 @@
+"""torch.func transforms wrap tensors; storage, identity and values are those of the tensor inside."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+
+def unwrapped(tensor: Tensor) -> Tensor:
+    """The tensor inside every wrapper of `torch.func.grad`, `vmap` and their like."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor
+
+
+@contextmanager
+def outside_transforms() -> Iterator[None]:
+    """Let the auditor compute on unwrapped tensors while a transform is active."""
+    if torch._C._functorch.peek_interpreter_stack() is None:
+        yield
+        return
+    from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+    with temporarily_clear_interpreter_stack():
+        yield
