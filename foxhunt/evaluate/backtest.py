@@ -148,7 +148,7 @@ def contend(
     progress("back-testing the baselines")
     entries = (
         (Entry(FLAT, baselines.flat()), "never trades"),
-        (Entry("buy and hold", baselines.buy_and_hold()), "full cap, bought with crossing orders at the start"),
+        (Entry("buy and hold", baselines.buy_and_hold()), _hold_note(arena.segments)),
         (Entry("random", matched.policy, seeds), _random_note(matched, seeds)),
         (Entry("OFI rule", rule.policy(arena)), _rule_note(rule, FITTED_ON[split])),
     )
@@ -157,6 +157,11 @@ def contend(
         Contender(AGENT, (own,), f"greedy, {note}"),
         *(Contender(entry.name, run, how) for (entry, how), run in zip(entries, runs, strict=True)),
     ]
+
+
+def _hold_note(accounts: int) -> str:
+    when = "at the start" if accounts == 1 else f"at the start of each of the {accounts} accounts"
+    return f"full cap, bought with crossing orders {when}"
 
 
 def _random_note(matched: baselines.Matched, seeds: int) -> str:

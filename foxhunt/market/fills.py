@@ -1,6 +1,6 @@
 """Fills: crossing orders walk the levels of a book, resting orders wait for evidence."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
@@ -27,12 +27,16 @@ class Evidence(NamedTuple):
     """Where they stand at the next row, if not in the memory yet."""
 
 
+ANY_PRICE: Final = 1 << 62
+"""Signed limit of an order that takes any price."""
+
+
 def within(
     tick: Int[Tensor, "n levels"], side: Int[Tensor, " n"], limit: Int[Tensor, " n"], any_price: Bool[Tensor, " n"]
 ) -> Bool[Tensor, "n levels"]:
     """Levels at which an order may trade."""
-    direction = side.unsqueeze(1)
-    return (direction * tick <= (side * limit).unsqueeze(1)) | any_price.unsqueeze(1)
+    signed_limit = torch.where(any_price, ANY_PRICE, side * limit)
+    return side.unsqueeze(1) * tick <= signed_limit.unsqueeze(1)
 
 
 def better_lots(offered: Int[Tensor, "n levels"]) -> Int[Tensor, "n levels"]:
@@ -48,16 +52,11 @@ def take(
 
 
 def worst_tick(
-    tick: Int[Tensor, "n levels"],
-    offered: Int[Tensor, "n levels"],
-    better: Int[Tensor, "n levels"],
-    side: Int[Tensor, " n"],
-    quantity: Int[Tensor, " n"],
+    tick: Int[Tensor, "n levels"], better: Int[Tensor, "n levels"], quantity: Int[Tensor, " n"]
 ) -> Int[Tensor, " n"]:
-    """Price of the last level from which an order of `quantity` takes; the best price where nothing is offered."""
-    reached = (offered > 0) & (better < quantity.unsqueeze(1))
-    signed = side.unsqueeze(1) * tick
-    return side * torch.where(reached, signed, signed[:, :1]).amax(1)
+    """Price of the last level that an order of `quantity` walks to, the best price for an order of nothing."""
+    reached = (better < quantity.unsqueeze(1)).sum(1, keepdim=True)
+    return tick.gather(1, (reached - 1).clamp(min=0)).squeeze(1)
 
 
 def window_evidence(

@@ -67,6 +67,7 @@ class TradingEnv(gymnasium.Env[NDArray[Any], Any]):
             raise ConfigError(f"actions must be 'branches' or 'flat', not {actions!r}")
         self._flat = actions == "flat"
         self._environment = _environment(1, source)
+        self._begun = False
         self.observation_space = _observation_space(self._environment)
         self.action_space = (
             spaces.Discrete(int(np.prod(_SIZES))) if self._flat else spaces.MultiDiscrete(np.array(_SIZES))
@@ -76,8 +77,10 @@ class TradingEnv(gymnasium.Env[NDArray[Any], Any]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Flat, dict[str, Any]]:
         """Start an episode at a random row; a seed makes this and all later episodes reproducible."""
         super().reset(seed=seed)
-        observation = self._environment.reset(seed)
-        return _flatten(observation)[0], self._info()
+        if seed is None and not self._begun:
+            seed = _fresh_seed(self.np_random)
+        self._begun = True
+        return _flatten(self._environment.reset(seed))[0], self._info()
 
     def step(self, action: Any) -> tuple[Flat, float, bool, bool, dict[str, Any]]:
         """One decision. `info` holds equity, position, cash and the step's reward in money."""
@@ -112,6 +115,7 @@ class TradingVectorEnv(VectorEnv[NDArray[Any], Any, Any]):
     ) -> None:
         """As `TradingEnv`, for `num_envs` accounts."""
         self._environment = _environment(num_envs, source)
+        self._begun = False
         self.num_envs = num_envs
         self.single_observation_space = _observation_space(self._environment)
         self.single_action_space = spaces.MultiDiscrete(np.array(_SIZES))
@@ -125,6 +129,10 @@ class TradingVectorEnv(VectorEnv[NDArray[Any], Any, Any]):
         """Start every account afresh; one seed serves all of them."""
         if isinstance(seed, list):
             raise ConfigError("the trading environment takes one seed for all accounts, not a list")
+        super().reset(seed=seed)
+        if seed is None and not self._begun:
+            seed = _fresh_seed(self.np_random)
+        self._begun = True
         return _flatten(self._environment.reset(seed)), {}
 
     def step(self, actions: Any) -> tuple[Flat, Any, Any, Any, dict[str, Any]]:
@@ -149,6 +157,11 @@ def _environment(environments: int, source: Source) -> TradingEnvironment:
     market = source.get("market") or MarketConfig()
     parts = split_tape(tape.to("cpu"), source.get("split") or SplitConfig())
     return TradingEnvironment(parts[part], market, environments, scaler=FeatureScaler.fit(parts["train"], market))
+
+
+def _fresh_seed(random: np.random.Generator) -> int:
+    """A seed nobody asked for, so that several unseeded environments do not play the same episodes."""
+    return int(random.integers(np.iinfo(np.int64).max))
 
 
 def _observation_space(environment: TradingEnvironment) -> spaces.Box:

@@ -184,7 +184,7 @@ def _reach_market(
     offered = torch.where(within(tick, side, intent.tick, intent.crosses), untaken, 0)
     better = better_lots(offered)
     wanted = torch.where(stays, 0, intent.quantity)
-    price = torch.where(intent.crosses, worst_tick(tick, offered, better, side, wanted), intent.tick)
+    price = torch.where(intent.crosses, worst_tick(tick, better, wanted), intent.tick)
     mid = tick[:, 0] + own_tick[:, 0]
     lots = affordable_lots(early.account, terms, mid, side, price, wanted, market.leverage)
     taker = _settle(terms, early.account, take(offered, better, lots), tick, side, taken, level)

@@ -227,8 +227,7 @@ class Trader:
     ) -> list[Level]:
         book = self.market.books[at]
         limit = None if crosses else tick
-        reach = self._walk(at, side, quantity, limit)
-        worst = tick if not crosses else (reach[-1][0] if reach else book.sides[-side][0][0])
+        worst = self._reach(at, side, quantity) if crosses else tick
         quantity = self._afford(side, worst, quantity, book.mid)
         takes = self._walk(at, side, quantity, limit)
         for price, lots in takes:
@@ -240,6 +239,16 @@ class Trader:
             shown = self._shown(book, side, tick)
             self.order = Working(side, kind, tick, left, math.inf if shown is None else shown, shown or 0, target)
         return takes
+
+    def _reach(self, index: int, side: int, quantity: int) -> int:
+        """Price of the last level to which an order without limit walks."""
+        worst = passed = 0
+        for price, lots in self.market.books[index].sides[-side]:
+            if passed >= quantity:
+                break
+            worst = price
+            passed += max(lots - self.taken.get(self.market.life(index, -side, price), 0), 0)
+        return worst
 
     def _walk(self, index: int, side: int, quantity: int, limit: int | None) -> list[Level]:
         """Levels and lots that an order takes from a book, less what it took from them before."""

@@ -1,5 +1,7 @@
 """The Gymnasium views."""
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
@@ -76,6 +78,22 @@ def test_vector_view_steps_many_accounts(tape: Tape) -> None:
     assert truncations.index(True) == 19
     assert reward.dtype == np.float64
     assert info["equity"].shape == (8,)
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_unseeded_environments_play_different_episodes(tape: Tape, vector: bool) -> None:
+    """Two without a seed start apart; two with the same seed start together, and go on together."""
+
+    def make() -> Any:
+        kwargs = {"tape": tape, "market": MARKET}
+        return gymnasium.make_vec(MAKE, num_envs=4, **kwargs) if vector else gymnasium.make(MAKE, **kwargs)
+
+    first, second = make(), make()
+    assert not np.array_equal(first.reset()[0], second.reset()[0])
+    assert np.array_equal(first.reset(seed=5)[0], second.reset(seed=5)[0])
+    again = first.reset()[0]
+    assert np.array_equal(again, second.reset()[0])
+    assert not np.array_equal(again, first.reset(seed=5)[0])
 
 
 def test_says_what_it_needs(tape: Tape) -> None:
