@@ -32,7 +32,7 @@ class Clock:
         self.done = torch.zeros(3, dtype=torch.bool)
         return self._observe()
 
-    def step(self, action: torch.Tensor) -> StepResult:
+    def step(self, action: torch.Tensor, limits: object = None) -> StepResult:
         self.time = torch.where(self.done, 0, self.time + 1)
         reward = self.time.double()
         ended = ~self.done & (self.time == LENGTHS)
