@@ -58,19 +58,24 @@ class InternalState(nn.Module):
         slots = torch.zeros(SLOTS)
         slots[[Slot.H_RMS, Slot.VALUE_RMS, Slot.TD_TREND, Slot.VOLATILITY_RATIO, Slot.STABILITY]] = 1.0
         self.register_buffer("slots", slots)
-        self.register_buffer("fast_error", torch.zeros(()))
-        self.register_buffer("measurements", torch.zeros(()))
+        # One-element vectors: dynamo takes float64 scalars on the CPU for constants.
+        self.register_buffer("fast_error", torch.zeros(1))
+        self.register_buffer("measurements", torch.zeros(1))
 
     @torch.no_grad()
     def measure(self, measured: dict[Slot, Float[Tensor, ""]]) -> None:
         """Take one update's measurements into the averages; slots not given stay. No host sync."""
-        self.measurements.add_(1)
-        slow = (1 / self.measurements).clamp(min=self.rate)
+        count = self.measurements + 1
+        self.measurements.copy_(count)
+        slow, fast = ((1 / count).clamp(min=rate) for rate in (self.rate, self.fast_rate))
+        slots, error = self.slots.clone(), self.fast_error
         for slot, value in measured.items():
-            self.slots[slot].lerp_(value.to(self.slots.dtype), slow)
+            slots[slot].lerp_(value.to(slots.dtype), slow[0])
         if Slot.TD_ERROR in measured:
-            self.fast_error.lerp_(measured[Slot.TD_ERROR], (1 / self.measurements).clamp(min=self.fast_rate))
-            self.slots[Slot.TD_TREND].copy_(self.fast_error / self.slots[Slot.TD_ERROR].clamp(min=1e-12))
+            error = error.lerp(measured[Slot.TD_ERROR].to(slots.dtype), fast)
+            slots[Slot.TD_TREND].copy_(error[0] / slots[Slot.TD_ERROR].clamp(min=1e-12))
+        self.slots.copy_(slots)
+        self.fast_error.copy_(error)
 
     def match(self) -> Float[Tensor, ""]:
         """RMS of h over RMS of the scaled direction values: brings the latter to the former's size."""

@@ -105,8 +105,7 @@ class Network(nn.Module):
 
     def measurements(self) -> list[Tensor]:
         """Measured statistics; they follow the parameters into the target network and into checkpoints."""
-        persistent = self.state_dict().keys()
-        return [buffer for name, buffer in self.named_buffers() if name in persistent]
+        return [self.encoder.isv.slots, self.encoder.isv.fast_error]
 
     @property
     def atoms(self) -> Float[Tensor, " atoms"]:
