@@ -8,7 +8,7 @@ import csv
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,16 +34,16 @@ ACTIONS: Final = 64
 """Different random actions, drawn before the clock starts: the policy is not what is timed."""
 
 
-def run(environments: int, steps: int, device: str, out: Path | None = None) -> list[dict[str, Any]]:
-    """Time `steps` vector steps in every mode of the device and write a CSV, by default `RESULTS`.
+def run(environments: Sequence[int], steps: int, device: str, out: Path | None = None) -> list[dict[str, Any]]:
+    """Time `steps` vector steps of each size in every mode of the device and write a CSV, by default `RESULTS`.
 
     Raises `ConfigError` on sizes too small to time.
     """
-    require(environments >= 1, f"--environments must be at least 1, not {environments}")
+    require(min(environments, default=0) >= 1, "--environments must be at least 1 each")
     require(steps >= 20, f"--steps must be at least 20, not {steps}")
     tape = simulated_tape().to(device)
     modes = ("eager", "graph", "compile+graph") if tape.device.type == "cuda" else ("eager",)
-    rows = [measure(tape, environments, steps, mode) for mode in modes]
+    rows = [measure(tape, size, steps, mode) for size in environments for mode in modes]
     out = out or RESULTS
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("w", newline="", encoding="utf-8") as file:
@@ -64,6 +64,7 @@ def simulated_tape() -> Tape:
 
 def measure(tape: Tape, environments: int, steps: int, mode: str) -> dict[str, Any]:
     """One row of the results."""
+    torch.compiler.reset()
     environment = TradingEnvironment(tape, MarketConfig(), environments)
     environment.reset(0)
     generator = torch.Generator(tape.device).manual_seed(0)
@@ -138,8 +139,9 @@ def _wait(device: torch.device) -> None:
 
 
 def _processor() -> str:
-    """The processor's name, which Linux keeps in /proc, and the number of cores."""
+    """The processor's name, which Linux keeps in /proc, and the number of cores that this process may use."""
     info = Path("/proc/cpuinfo")
     names = [line for line in info.read_text().splitlines() if line.startswith("model name")] if info.is_file() else []
     name = names[0].split(":", 1)[1].strip() if names else platform.processor() or platform.machine()
-    return f"{name}, {os.cpu_count()} cores"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} cores"

@@ -10,7 +10,7 @@ import tyro
 DESCRIPTION = """Measure the speed of foxhunt on this machine and write the figures as CSV.
 
   foxhunt bench env                                  4096 accounts replaying a simulated market
-  foxhunt bench env --environments 65536 --device cuda
+  foxhunt bench env --environments 4096 65536 --device cuda
   foxhunt bench data                                 every reader whose files are there (FOXHUNT_DATA)"""
 
 
@@ -18,8 +18,8 @@ DESCRIPTION = """Measure the speed of foxhunt on this machine and write the figu
 class Env:
     """Environment steps a second: random policy, full observation, full fill model, simulated ten-level book."""
 
-    environments: int = 4096
-    """Accounts stepped at once."""
+    environments: tuple[int, ...] = (4096,)
+    """Accounts stepped at once; several sizes are timed one after the other."""
     steps: int = 500
     """Vector steps to time."""
     device: str = "cpu"

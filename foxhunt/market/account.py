@@ -76,7 +76,8 @@ def affordable_lots(
     worth = cash + left * half_ticks * (terms.tick_value * 0.5)
     room = (leverage * worth - left.abs() * mid_value) / (mid_value + leverage * (slippage + lot_fee).clamp(min=0))
     order_lots = terms.order_lots
-    opening = torch.minimum(torch.floor_divide(room, order_lots).clamp(min=0), (quantity - closing) // order_lots)
+    # True division and floor: several times faster than floor division, and as exact for fewer than 2**53 lots.
+    opening = torch.minimum((room / order_lots).clamp(min=0), (quantity - closing) / order_lots).floor()
     return closing + (opening * order_lots).long()
 
 

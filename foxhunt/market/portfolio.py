@@ -46,13 +46,13 @@ def portfolio(
     ahead = torch.where(order.ahead < UNKNOWN, order.ahead / order.displayed.clamp(min=1), 1.0).clamp(max=1)
     columns = (
         account.position / cap,
-        ((state.worth - account.cash - account.cost) / reward_unit).asinh(),
-        ((state.worth - initial_cash) / reward_unit).asinh(),
+        ((state.worth - account.cash - account.cost) / reward_unit).float().asinh(),
+        ((state.worth - initial_cash) / reward_unit).float().asinh(),
         torch.where(working, order.side, 0),
         order.remaining / cap,
         torch.where(working, ahead, 0.0),
         torch.where(working, order.age / patience, 0.0),
-        torch.where(working, (order.side * (best - order.tick)).double().asinh(), 0.0),
+        torch.where(working, (order.side * (best - order.tick)).float().asinh(), 0.0),
         working & (order.kind == IMPROVE),
     )
     return torch.stack([c.float() for c in columns], 1).clamp(-CLIP, CLIP)
