@@ -118,11 +118,81 @@ class NetworkConfig:
     """Lowest atom, in reward units."""
     v_max: float = 10.0
     """Highest atom, in reward units."""
+    gated_branches: bool = False
+    """Variable-selection bottleneck, gated linear unit and spline gate in every branch; else a plain ReLU layer."""
+    internal_state: bool = False
+    """Gate the features, and route the scan, by the twelve measured slots of the internal state vector."""
+    temporal: bool = False
+    """Enrich h by a selective scan over its history."""
+    history: int = 32
+    """Steps the scan sees, the present included."""
+    attention_heads: int = 0
+    """Heads of the feature attention; 0 leaves it out."""
+    quantiles: int = 0
+    """Quantile samples of the implicit quantile head; 0 leaves it out."""
+    ensemble: int = 0
+    """Members of the value ensemble; 0 leaves it out."""
+    coordination: bool = False
+    """Act on values coordinated across branches by attention over them."""
+    confidence: bool = False
+    """Forecast the relative size of the TD error."""
+    risk_budget: bool = False
+    """Forecast the share of the cap worth risking; needs confidence."""
+    selectivity: bool = False
+    """Forecast whether a trade pays for its costs."""
+    trade_plan: bool = False
+    """Forecast profit target, stop and horizon."""
+    plan_horizon: int = 20
+    """Steps after a decision over which a trade's outcome is judged."""
+    dropout: float = 0.0
+    """Largest regime-aware dropout rate; applied in full where the regime is least stable."""
+
+    @property
+    def past(self) -> int:
+        """Steps before the present that the scan sees."""
+        return self.history - 1
+
+    @property
+    def forecasts_trades(self) -> bool:
+        """Whether a head learns from what became of trades."""
+        return self.risk_budget or self.selectivity or self.trade_plan
 
     def __post_init__(self) -> None:
         require(min(self.hidden1, self.hidden2, self.head_hidden) >= 1, "network sizes must be at least 1")
         require(self.atoms >= 2, "network.atoms must be at least 2")
         require(self.v_min < self.v_max, "network.v_min must be below network.v_max")
+        require(self.history >= 2, "network.history must be at least 2")
+        require(self.plan_horizon >= 1, "network.plan_horizon must be at least 1")
+        require(0 <= self.dropout < 1, "network.dropout must be in [0, 1)")
+        require(min(self.attention_heads, self.quantiles, self.ensemble) >= 0, "network counts must not be negative")
+        if self.attention_heads:
+            require(self.hidden2 % self.attention_heads == 0, "network.attention_heads must divide network.hidden2")
+        require(not self.risk_budget or self.confidence, "network.risk_budget needs network.confidence")
+        require(self.ensemble != 1, "network.ensemble needs at least 2 members")
+        require(not self.temporal or self.hidden2 % 4 == 0, "network.temporal needs a multiple of 4 as network.hidden2")
+
+
+@dataclass(frozen=True)
+class ActingConfig:
+    """How the network's outputs become decisions; every switch needs the head it names in the network."""
+
+    values: Literal["categorical", "quantile"] = "categorical"
+    """Values acted on: mean of the categorical distribution, or of the quantile head."""
+    cvar: float = 1.0
+    """Share of worst outcomes that the quantile head's mean is taken over; 1 is risk-neutral."""
+    risk_budget: bool = False
+    """Let the risk budget cap the position."""
+    selectivity: bool = False
+    """Stay flat where a trade is unlikely to pay for its costs."""
+    selectivity_threshold: float = 0.5
+    """Least chance of paying at which a trade is taken."""
+    trade_plan: bool = False
+    """Run the trade plan as bracket orders: profit target, stop, horizon."""
+
+    def __post_init__(self) -> None:
+        require(0 < self.cvar <= 1, "acting.cvar must be in (0, 1]")
+        require(self.cvar == 1 or self.values == "quantile", "acting.cvar below 1 needs acting.values quantile")
+        require(0 <= self.selectivity_threshold <= 1, "acting.selectivity_threshold must be in [0, 1]")
 
 
 @dataclass(frozen=True)
@@ -157,6 +227,16 @@ class LearnerConfig:
     """Polyak rate of the target network each update; with target_period, the share copied at each sync."""
     target_period: int = 1
     """Updates between target syncs, counted from 1."""
+    quantile_weight: float = 0.5
+    """Weight of the quantile loss beside the categorical one."""
+    ensemble_weight: float = 0.1
+    """Weight of the ensemble's loss."""
+    coordination_weight: float = 0.1
+    """Weight of the TD loss of the coordinated values."""
+    forecast_weight: float = 0.1
+    """Weight of each forecasting head's loss: confidence, risk budget, selectivity, trade plan."""
+    predictive_coding: float = 0.0
+    """Weight of the distance between h of consecutive steps; replay then hands out pairs of them."""
     epsilon_start: float = 1.0
     """Chance of a random action in each branch at the start."""
     epsilon_end: float = 0.02
@@ -173,6 +253,13 @@ class LearnerConfig:
         require(self.warmup_steps >= self.batch_size, "learner.warmup_steps must be at least learner.batch_size")
         require(self.steps_per_update >= 1, "learner.steps_per_update must be at least 1")
         require(0 <= self.priority_exponent <= 1, "learner.priority_exponent must be in [0, 1]")
+        for name in ("quantile", "ensemble", "coordination", "forecast"):
+            require(getattr(self, f"{name}_weight") >= 0, f"learner.{name}_weight must not be negative")
+        require(self.predictive_coding >= 0, "learner.predictive_coding must not be negative")
+        require(
+            not self.predictive_coding or self.batch_size % 2 == 0,
+            "learner.predictive_coding draws pairs; learner.batch_size must be even",
+        )
         require(0 < self.target_rate <= 1, "learner.target_rate must be in (0, 1]")
         require(self.target_period >= 1, "learner.target_period must be at least 1")
         for name in ("epsilon_start", "epsilon_end", "epsilon_fraction", "importance_start"):
@@ -213,8 +300,8 @@ class TrainConfig:
     evaluations: int = 10
     """Evaluations on the validation split during training."""
     evaluation_episodes: int = 20
-    """Episodes of each evaluation on a Gymnasium environment. On a market, one plays the whole validation split, cut into
-    episodes of market.episode_steps."""
+    """Episodes of each evaluation on a Gymnasium environment. On a market, one plays the whole validation split, cut
+    into episodes of market.episode_steps."""
     seed: int = 0
     """Seed of everything random."""
     device: str = "cpu"
@@ -225,6 +312,7 @@ class TrainConfig:
     market: MarketConfig = field(default_factory=MarketConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
+    acting: ActingConfig = field(default_factory=ActingConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
 
     def __post_init__(self) -> None:
@@ -233,6 +321,18 @@ class TrainConfig:
         require(self.evaluations >= 1, "evaluations must be at least 1")
         require(self.evaluation_episodes >= 1, "evaluation_episodes must be at least 1")
         require(self.data is None or self.env is None, "give --data or --env, not both")
+        require(
+            self.env is None or not self.network.forecasts_trades,
+            "network.risk_budget, selectivity and trade_plan learn from trades; they need --data, not --env",
+        )
+        check_acting(self.acting, self.network)
+
+
+def check_acting(acting: ActingConfig, network: NetworkConfig) -> None:
+    """Raise `ConfigError` when acting asks for a head that the network does not have."""
+    require(acting.values == "categorical" or network.quantiles > 0, "acting.values quantile needs network.quantiles")
+    for head in ("risk_budget", "selectivity", "trade_plan"):
+        require(not getattr(acting, head) or getattr(network, head), f"acting.{head} needs network.{head}")
 
 
 Config = TypeVar("Config")

@@ -26,6 +26,38 @@ class StepResult(NamedTuple):
     """float64; money for the trading environment."""
     terminated: Bool[Tensor, " environments"]
     truncated: Bool[Tensor, " environments"]
+    hold: "Hold | None" = None
+    """What holding the largest position would have brought; None where there is no market."""
+
+
+class Hold(NamedTuple):
+    """A position of the full cap over one step, whatever was done: what forecasts of trades learn from."""
+
+    move: Float[Tensor, " environments"]
+    """Gain of holding the full cap long over the step, in the unit of the reward."""
+    cost: Float[Tensor, " environments"]
+    """What entering and leaving the full cap cost at the step's decision: spread and taker fees."""
+
+
+class Decision(NamedTuple):
+    """What a policy wants: one action a branch, and limits that the trading environment puts on the trade."""
+
+    action: Int[Tensor, "environments branches"]
+    limits: "Limits | None" = None
+    """None sets no limits; environments other than the market's take none."""
+
+
+class Limits(NamedTuple):
+    """Limits of a decision in the market; None leaves one out."""
+
+    risk: Float[Tensor, " environments"] | None = None
+    """Share of the position cap that may be used, in [0, 1]."""
+    target: Float[Tensor, " environments"] | None = None
+    """Gain of a full position at which a trade entered now is closed, in reward units."""
+    stop: Float[Tensor, " environments"] | None = None
+    """Loss of a full position at which it is closed, in reward units."""
+    horizon: Float[Tensor, " environments"] | None = None
+    """Decisions after which it is closed."""
 
 
 class VectorEnvironment(Protocol):
@@ -46,7 +78,7 @@ class VectorEnvironment(Protocol):
         """Start every environment afresh; with a seed, reproducibly."""
         ...
 
-    def step(self, action: Int[Tensor, "environments branches"]) -> StepResult:
+    def step(self, action: Int[Tensor, "environments branches"], limits: Limits | None = None) -> StepResult:
         """Advance every environment by one decision."""
         ...
 

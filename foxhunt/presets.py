@@ -4,8 +4,26 @@ from typing import Final
 
 from foxhunt.config import LearnerConfig, NetworkConfig, TapeConfig, TrainConfig
 
+FULL: Final = NetworkConfig(
+    gated_branches=True,
+    internal_state=True,
+    temporal=True,
+    attention_heads=4,
+    quantiles=8,
+    ensemble=5,
+    coordination=True,
+    confidence=True,
+    risk_budget=True,
+    selectivity=True,
+    trade_plan=True,
+    dropout=0.1,
+)
+"""Every consumer of h on."""
+
 PRESETS: Final[dict[str, TrainConfig]] = {
     "default": TrainConfig(),
+    # All 28 rows of docs/network.md, each with a loss that trains it.
+    "full": TrainConfig(network=FULL, learner=LearnerConfig(predictive_coding=0.01)),
     # Classic control and the like; the atoms span CartPole's discounted returns, other tasks set v-min and v-max.
     "gymnasium": TrainConfig(
         steps=60_000,

@@ -7,16 +7,15 @@ times. The tilt is what order-flow imbalance sees before the price has moved: th
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from foxhunt.config import require
-from foxhunt.data.schema import LEVELS, PRICE_SCALE, Instrument, level_columns
-
-if TYPE_CHECKING:
-    import polars
+from foxhunt.data.imported import Imported, plain_counts
+from foxhunt.data.schema import LEVELS, PRICE_SCALE, Instrument, Kind, level_columns
 
 _DEPTH: Final = 15
 """Ticks from the opposite best at which limit orders arrive."""
@@ -60,13 +59,26 @@ class Simulation:
     """A simulated market in canonical frames, and the hidden truth behind it."""
 
     instrument: Instrument
-    book: "polars.DataFrame"
-    trades: "polars.DataFrame"
-    signal: "polars.DataFrame"
+    book: pl.DataFrame
+    trades: pl.DataFrame
+    signal: pl.DataFrame
     """Hidden state by time: `ts_event`, `state` (-1, 0, +1), one row a change."""
+    config: SimulatorConfig
+
+    def imported(self) -> Imported:
+        """What `store.write_dataset` stores of it; the hidden state stays hidden."""
+        frames: dict[Kind, pl.DataFrame] = {"book": self.book, "trades": self.trades}
+        return Imported(
+            instruments={self.instrument.symbol: self.instrument},
+            frames=frames,
+            counts={kind: plain_counts(frame, "simulated rows") for kind, frame in frames.items()},
+            sources=["simulation"],
+            notes=[f"simulated market: {self.config}"],
+        )
 
 
 INSTRUMENT: Final = Instrument(symbol="SIM", tick_size="0.01", taker_bps=0.5, maker_bps=0.0)
+"""One lot is one share; the touch shows about eight, so an account of 1,000 trades without walking through the book."""
 
 
 def simulate(config: SimulatorConfig) -> Simulation:
@@ -215,8 +227,6 @@ class _Market:
         change_times: NDArray[np.float64],
         states: NDArray[np.int64],
     ) -> Simulation:
-        import polars as pl
-
         stamp = _nanoseconds(np.array(stamps))
         columns: dict[str, object] = {"ts_event": stamp, "instrument": [INSTRUMENT.symbol] * len(stamp)}
         for side, best, sizes, step in (("bid", tops[:, 0], bids, -1), ("ask", tops[:, 1], asks, 1)):
@@ -243,7 +253,7 @@ class _Market:
             schema_overrides={"price": pl.Int64, "size": pl.Int64, "side": pl.String},
         )
         signal = pl.DataFrame({"ts_event": _nanoseconds(change_times), "state": states})
-        return Simulation(INSTRUMENT, book, trades, signal)
+        return Simulation(INSTRUMENT, book, trades, signal, self.config)
 
 
 def _nanoseconds(seconds: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -5,19 +5,19 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from foxhunt.config import MarketConfig
-from foxhunt.interface import Observation
+from foxhunt.interface import Decision, Limits, Observation
 from foxhunt.market.environment import TradingEnvironment
 from foxhunt.market.fees import Terms, instrument_terms
 from foxhunt.market.scaling import FeatureScaler
 from foxhunt.market.state import StepEvents
 from foxhunt.market.tape import Tape
 
-Policy = Callable[[Observation], Int[Tensor, "environments branches"]]
-"""Observation -> one action for each branch of every environment. It may remember: each sweep wants a fresh one."""
+Policy = Callable[[Observation], Decision]
+"""Observation -> a decision for every environment. It may remember: each sweep wants a fresh one."""
 
 
 class Entry(NamedTuple):
@@ -78,13 +78,28 @@ def side_by_side(entries: Sequence[Entry], segments: int) -> Policy:
     """One policy that is each entry's in its own copies of the segments, in the order of the entries."""
     sizes = [entry.copies * segments for entry in entries]
 
-    def act(observation: Observation) -> Int[Tensor, "environments branches"]:
+    def act(observation: Observation) -> Decision:
         parts = {name: torch.split(tensor, sizes) for name, tensor in observation.items()}
-        return torch.cat(
-            [entry.policy({name: part[k] for name, part in parts.items()}) for k, entry in enumerate(entries)]
-        )
+        decisions = [entry.policy({name: part[k] for name, part in parts.items()}) for k, entry in enumerate(entries)]
+        return Decision(torch.cat([decision.action for decision in decisions]), _join_limits(decisions))
 
     return act
+
+
+def _join_limits(decisions: Sequence[Decision]) -> Limits | None:
+    """Limits of several policies side by side; who sets none gets one that never binds."""
+    fields: list[Tensor | None] = []
+    for place, name in enumerate(Limits._fields):
+        given = [None if decision.limits is None else decision.limits[place] for decision in decisions]
+        if all(limit is None for limit in given):
+            fields.append(None)
+            continue
+        free = 1.0 if name == "risk" else torch.inf
+        sizes = [decision.action[:, 0].float() for decision in decisions]
+        fields.append(
+            torch.cat([torch.full_like(s, free) if g is None else g for g, s in zip(given, sizes, strict=True)])
+        )
+    return None if all(field is None for field in fields) else Limits(*fields)
 
 
 def sweep(environment: TradingEnvironment, policy: Policy) -> Iterator[StepEvents]:
@@ -93,7 +108,7 @@ def sweep(environment: TradingEnvironment, policy: Policy) -> Iterator[StepEvent
     with torch.no_grad():
         observation = environment.reset(0)
         for _ in range(int((segments[:, 1] - segments[:, 0]).max()) - 1):
-            observation = environment.step(policy(observation)).observation
+            observation = environment.step(*policy(observation)).observation
             assert environment.events is not None
             yield environment.events
 

@@ -184,7 +184,7 @@ def _rule_note(rule: baselines.FittedRule, split: Split) -> str:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread for the small tensors of a sweep: on a busy machine two wait for each other far longer than they work."""
+    """One thread for the small tensors of a sweep: on a busy machine two spend most of their time waiting."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

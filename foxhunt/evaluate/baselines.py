@@ -10,7 +10,7 @@ from torch import Tensor
 
 from foxhunt.evaluate.arena import Arena, Policy
 from foxhunt.evaluate.record import Backtest
-from foxhunt.interface import Observation
+from foxhunt.interface import Decision, Observation
 from foxhunt.market.actions import CROSS, FLAT, JOIN, LONG, SHORT, URGENT
 
 FULL: Final = 2
@@ -28,9 +28,9 @@ class Constant:
     def __init__(self, direction: int, magnitude: int = FULL, order: int = CROSS, urgency: int = URGENT) -> None:
         self.action = torch.tensor([direction, magnitude, order, urgency])
 
-    def __call__(self, observation: Observation) -> Int[Tensor, "environments branches"]:
+    def __call__(self, observation: Observation) -> Decision:
         market = observation["market"]
-        return self.action.to(market.device).expand(len(market), -1)
+        return Decision(self.action.to(market.device).expand(len(market), -1))
 
 
 def flat() -> Policy:
@@ -63,13 +63,13 @@ class RandomSwitching:
         self.generator = torch.Generator().manual_seed(seed)
         self.action = torch.tensor([FLAT, FULL, CROSS, URGENT]).repeat(len(chance), 1)
 
-    def __call__(self, observation: Observation) -> Int[Tensor, "environments branches"]:
+    def __call__(self, observation: Observation) -> Decision:
         draw = torch.rand(self.groups, 4, generator=self.generator, dtype=torch.float64)[self.group]
         switch = draw[:, 0] < self.chance
         aim = (draw[:, 1:3] * 3).long()
         style = self.styles[(draw[:, 3] * len(self.styles)).long()]
         self.action = torch.where(switch.unsqueeze(1), torch.cat([aim, style], 1), self.action)
-        return self.action.to(observation["market"].device)
+        return Decision(self.action.to(observation["market"].device))
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,12 @@ class OfiRule:
         self.threshold, self.order = threshold, order
         self.direction = torch.full_like(order, FLAT)
 
-    def __call__(self, observation: Observation) -> Int[Tensor, "environments branches"]:
+    def __call__(self, observation: Observation) -> Decision:
         imbalance = observation["ofi3"][:, 0]  # the shortest horizon
         self.direction = torch.where(imbalance >= self.threshold, LONG, self.direction)
         self.direction = torch.where(imbalance <= -self.threshold, SHORT, self.direction)
         rest = torch.full_like(self.order, FULL), self.order, torch.full_like(self.order, URGENT)
-        return torch.stack([self.direction, *rest], 1)
+        return Decision(torch.stack([self.direction, *rest], 1))
 
 
 @dataclass(frozen=True)

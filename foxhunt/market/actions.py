@@ -93,9 +93,10 @@ def target_position(
     order_lots: Int[Tensor, " environments"],
     magnitudes: Tensor,
 ) -> Int[Tensor, " environments"]:
-    """Signed lots that direction and magnitude ask for: a share of the cap in whole order lots, at least one."""
+    """Signed lots that direction and magnitude ask for: a share of the cap in whole order lots, at least one of them
+    as far as the cap allows."""
     share = magnitudes.index_select(0, action[:, 1])
-    lots = torch.maximum((share * cap / order_lots + 1e-9).long() * order_lots, order_lots)
+    lots = torch.maximum((share * cap / order_lots + 1e-9).long() * order_lots, torch.minimum(order_lots, cap))
     return (action[:, 0] - FLAT) * lots
 
 

@@ -8,12 +8,14 @@ from torch import Tensor
 
 from foxhunt.config import MarketConfig
 from foxhunt.errors import ConfigError
-from foxhunt.interface import Observation, StepResult
+from foxhunt.interface import Hold, Limits, Observation, StepResult
 from foxhunt.market.account import Account
 from foxhunt.market.actions import BRANCHES, Order, Rules
+from foxhunt.market.brackets import Bracket
 from foxhunt.market.episodes import Starts, draw, sweep_starts, training_starts
+from foxhunt.market.fees import taker_fee
 from foxhunt.market.portfolio import PORTFOLIO_NAMES, portfolio
-from foxhunt.market.scaling import FeatureScaler
+from foxhunt.market.scaling import FeatureScaler, regime
 from foxhunt.market.state import STATE_NAMES, MarketState, StepEvents
 from foxhunt.market.step import advance
 from foxhunt.market.tape import Tape
@@ -58,11 +60,13 @@ class TradingEnvironment:
         self._rules = Rules.of(tape.instruments, market, self.device)
         self._features = self.scaler.transform(tape)
         self._reward_units = self.scaler.reward_units(tape)
+        self._regime = regime(tape)
         self.widths = {
             "market": tape.market.shape[1],
             "ofi": tape.ofi.shape[1],
             "ofi3": tape.ofi3.shape[1],
             "portfolio": len(PORTFOLIO_NAMES),
+            "regime": self._regime.shape[1],
         }
         self._index = torch.arange(self.environments, device=self.device)
         self._seed = torch.tensor(seed, device=self.device)
@@ -94,15 +98,16 @@ class TradingEnvironment:
         self.events = None
         return self._observe()
 
-    def step(self, action: Int[Tensor, "environments branches"]) -> StepResult:
+    def step(self, action: Int[Tensor, "environments branches"], limits: Limits | None = None) -> StepResult:
         """One decision of every environment; actions are int64 in 0..2 for each branch. Reward is money, float64."""
-        outcome = advance(self.tape, self.market, self._rules, self._state, action)
+        outcome = advance(self.tape, self.market, self._rules, self._state, action, limits, self.reward_unit)
+        hold = self._hold(outcome.events)
         state = outcome.state
         if not self.sweep:
             state = self._start_anew(self._state.done, state)
         self._write(state)
         self.events = outcome.events
-        return StepResult(self._observe(), outcome.reward, outcome.terminated, outcome.truncated)
+        return StepResult(self._observe(), outcome.reward, outcome.terminated, outcome.truncated, hold)
 
     def state_dict(self) -> dict[str, Any]:
         """State of every environment; `load_state_dict` goes on from it bit for bit."""
@@ -135,6 +140,7 @@ class TradingEnvironment:
         return MarketState(
             account=Account(zero, cash, torch.zeros_like(cash)),
             order=Order(*[zero] * len(Order._fields)),
+            bracket=Bracket(zero, zero, *[torch.zeros_like(cash)] * 3),
             taken=zero.unsqueeze(1).expand(-1, 2 * self.tape.levels + 1),
             row=starts.row,
             last=starts.last,
@@ -160,7 +166,18 @@ class TradingEnvironment:
                 self.market.initial_cash,
                 max(self.market.patience),
             ),
+            "regime": self._regime.index_select(0, row),
         }
+
+    def _hold(self, events: StepEvents) -> Hold:
+        """What the full cap would have gained over the step just played, and cost to enter and leave."""
+        touch = self.tape.touch.index_select(0, events.row)
+        terms = self._rules.terms_of(self.tape.instrument.index_select(0, events.row))
+        cap = self._state.cap * events.active
+        move = cap * (events.half_ticks - touch.sum(1)) * (terms.tick_value * 0.5)
+        spread = cap * (touch[:, 1] - touch[:, 0]) * terms.tick_value
+        fees = taker_fee(terms, cap, cap * touch[:, 1]) + taker_fee(terms, -cap, -cap * touch[:, 0])
+        return Hold(move, spread + fees)
 
     def _write(self, state: MarketState) -> None:
         """Store a state in the tensors that a captured graph reads."""

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from foxhunt.market.account import Account
 from foxhunt.market.actions import Order
+from foxhunt.market.brackets import Bracket
 
 
 class MarketState(NamedTuple):
@@ -14,6 +15,7 @@ class MarketState(NamedTuple):
 
     account: Account
     order: Order
+    bracket: Bracket
     taken: Int[Tensor, "environments 2*levels+1"]
     """Lots already taken from each displayed level (bids, then asks) of the row's decision book. The last column
     belongs to no level and stays 0."""
@@ -31,20 +33,23 @@ class MarketState(NamedTuple):
 
     def tensors(self) -> list[Tensor]:
         """Every tensor, in the order of `STATE_NAMES`."""
-        return [*self.account, *self.order, *self[2:]]
+        return [*self.account, *self.order, *self.bracket, *self[3:]]
 
     @classmethod
     def of(cls, tensors: list[Tensor]) -> "MarketState":
         """Rebuild from `tensors`."""
         orders = len(Account._fields)
-        others = orders + len(Order._fields)
-        return cls(Account(*tensors[:orders]), Order(*tensors[orders:others]), *tensors[others:])
+        brackets = orders + len(Order._fields)
+        others = brackets + len(Bracket._fields)
+        account, order = Account(*tensors[:orders]), Order(*tensors[orders:brackets])
+        return cls(account, order, Bracket(*tensors[brackets:others]), *tensors[others:])
 
 
 STATE_NAMES: Final = (
     *(f"account.{name}" for name in Account._fields),
     *(f"order.{name}" for name in Order._fields),
-    *MarketState._fields[2:],
+    *(f"bracket.{name}" for name in Bracket._fields),
+    *MarketState._fields[3:],
 )
 """Names of a state's tensors."""
 
@@ -57,6 +62,11 @@ class StepEvents(NamedTuple):
     row: Int[Tensor, " environments"]
     """Row of the decision; the account fields are at the next row."""
     action: Int[Tensor, "environments 4"]
+    """What was done; flat at market where a bracket took over."""
+    cap: Int[Tensor, " environments"]
+    """Largest position that the decision's risk budget allowed, in lots."""
+    bracket_exit: Int[Tensor, " environments"]
+    """Index into `brackets.EXITS`: why a bracket took the decision over."""
     target: Int[Tensor, " environments"]
     order_event: Int[Tensor, " environments"]
     """Index into `actions.ORDER_EVENTS`."""

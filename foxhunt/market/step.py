@@ -11,8 +11,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from foxhunt.config import MarketConfig
+from foxhunt.interface import Limits
 from foxhunt.market.account import Account, affordable_lots, apply_fill, equity, must_close
 from foxhunt.market.actions import Intent, Order, Rules, decode
+from foxhunt.market.brackets import arm_bracket, check_bracket, close_now, risk_cap
 from foxhunt.market.fees import Terms, maker_fee, taker_fee
 from foxhunt.market.fills import better_lots, rest, take, window_evidence, within, worst_tick
 from foxhunt.market.queue import UNKNOWN, advance_queue, displayed_at
@@ -55,16 +57,29 @@ class _Taker(NamedTuple):
 
 
 def advance(
-    tape: Tape, market: MarketConfig, rules: Rules, state: MarketState, action: Int[Tensor, "environments 4"]
+    tape: Tape,
+    market: MarketConfig,
+    rules: Rules,
+    state: MarketState,
+    action: Int[Tensor, "environments 4"],
+    limits: Limits | None = None,
+    reward_unit: Float[Tensor, " environments"] | None = None,
 ) -> Outcome:
     """Play one decision of every environment; where the episode is over nothing moves.
 
-    Reward is equity at the next row minus equity at this one, in money, with every fill in between.
+    Reward is equity at the next row minus equity at this one, in money, with every fill in between. The excursions of
+    `limits` are counted in `reward_unit`, which they need.
     """
     row, active = state.row, ~state.done
     terms = rules.terms_of(tape.instrument.index_select(0, row))
     touch = tape.touch.index_select(0, row)
-    intent = decode(action, active, state.account.position, state.cap, state.order, touch, terms, rules)
+    mid = touch.sum(1)
+    cap = risk_cap(state.cap, terms.order_lots.long(), limits)
+    bracket_exit = torch.zeros_like(row)
+    if limits is not None:
+        bracket_exit = check_bracket(state.bracket, mid) * active
+        action = close_now(action, bracket_exit > 0)
+    intent = decode(action, active, state.account.position, cap, state.order, touch, terms, rules)
 
     # `taken` is carried from book to book; each carry makes a new tensor, which the fills on that book then add to.
     early, taken = _fill_on_the_way(tape, market, terms, state)
@@ -86,8 +101,14 @@ def advance(
     worth = equity(forced.account, terms, half_ticks)
     truncated = active & (row == state.last) & ~terminated
     done = state.done | terminated | truncated
+    bracket = state.bracket
+    if limits is not None:
+        assert reward_unit is not None
+        unit = reward_unit / (state.cap * terms.tick_value * 0.5)
+        bracket = arm_bracket(bracket, forced.account.position, mid, unit, limits)
     after = state._replace(
         account=forced.account,
+        bracket=bracket,
         order=order._replace(remaining=torch.where(done, 0, order.remaining)),
         taken=taken,
         row=row,
@@ -99,6 +120,8 @@ def advance(
         # The state is written in place after the step, and callers reuse their action buffers.
         row=state.row.clone(),
         action=action.clone(),
+        cap=cap.clone(),
+        bracket_exit=bracket_exit,
         target=intent.target,
         order_event=intent.event,
         order_side=intent.side,

@@ -1,11 +1,14 @@
 """Dueling categorical heads, one a branch, over a shared trunk output h."""
 
 import math
-from typing import Final, cast
+from typing import Final
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn.functional import glu
+
+from foxhunt.nn.gates import SplineGate, VariableSelection
 
 CONTEXT: Final = {"magnitude": "direction", "order": "ofi3", "urgency": "ofi3"}
 """What a branch reads beside h: the values of another branch, or a part of the observation. Branches of other names
@@ -26,33 +29,64 @@ class PackedLinear(nn.Module):
         return torch.baddbmm(self.bias[:, None], x.transpose(0, 1), self.weight.transpose(1, 2)).transpose(0, 1)
 
 
-class RmsMatch(nn.Module):
-    """Brings a branch's values, in units of delta_z, to the RMS of h, both measured: no tuned constant.
+class PlainStem(nn.Module):
+    """First layer of the value head and of every branch in one product."""
 
-    The two mean squares are exponential moving averages (a plain mean over the first 1/rate measurements, so that
-    the start is unbiased), kept in buffers and therefore in checkpoints. They move only in `measure`.
+    def __init__(self, inputs: int, hidden: int, branches: int) -> None:
+        super().__init__()
+        self.branches, self.units = branches, hidden
+        self.linear = nn.Linear(inputs, (1 + branches) * hidden)
+
+    @staticmethod
+    def activation(members: int, hidden: int) -> nn.Module:
+        """What follows the layer in a group of branches."""
+        return nn.ReLU()
+
+    def forward(
+        self, h: Float[Tensor, "batch inputs"]
+    ) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, "batch branches units"]]:
+        """What enters the activations of the value head and of the branches."""
+        joint: Tensor = self.linear(h).view(len(h), 1 + self.branches, -1)
+        return joint[:, 0], joint[:, 1:]
+
+
+class GatedActivation(nn.Module):
+    """Gated linear unit, then a spline gate for each of its outputs: [batch, members, 2 hidden] -> [..., hidden].
+
+    The spline sees what the layer made of h, never h itself.
     """
 
-    mean_square: Tensor
-    measurements: Tensor
-
-    def __init__(self, rate: float = 0.01) -> None:
+    def __init__(self, members: int, hidden: int) -> None:
         super().__init__()
-        self.rate = rate
-        self.register_buffer("mean_square", torch.ones(2))
-        self.register_buffer("measurements", torch.zeros(()))
+        self.spline = SplineGate(members * hidden)
 
-    def forward(self, scaled_values: Float[Tensor, "batch actions"]) -> Float[Tensor, "batch actions"]:
-        """Values / delta_z -> the same with the RMS of h."""
-        square_h, square_values = self.mean_square.unbind()
-        return scaled_values * (square_h / square_values.clamp(min=1e-12)).sqrt()
+    def forward(self, x: Float[Tensor, "batch members units"]) -> Float[Tensor, "batch members hidden"]:
+        """Activate the members of one group."""
+        linear = glu(x, dim=-1)
+        gated: Tensor = self.spline(linear.flatten(1))
+        return gated.view_as(linear)
 
-    @torch.no_grad()
-    def measure(self, h: Float[Tensor, "batch hidden"], scaled_values: Float[Tensor, "batch actions"]) -> None:
-        """Take one batch into the averages; no host sync."""
-        self.measurements.add_(1)
-        weight = (1 / self.measurements).clamp(min=self.rate)
-        self.mean_square.lerp_(torch.stack([h.square().mean(), scaled_values.square().mean()]), weight)
+
+class GatedStem(nn.Module):
+    """First layers with their gates: every branch selects its own view of h and has a gated linear unit."""
+
+    def __init__(self, inputs: int, hidden: int, branches: int) -> None:
+        super().__init__()
+        self.units = 2 * hidden
+        self.value = nn.Linear(inputs, hidden)
+        self.select = VariableSelection(branches, inputs, max(1, inputs // 8))
+        self.linear = PackedLinear(branches, inputs, 2 * hidden)
+
+    @staticmethod
+    def activation(members: int, hidden: int) -> nn.Module:
+        """What follows the layer in a group of branches."""
+        return GatedActivation(members, hidden)
+
+    def forward(
+        self, h: Float[Tensor, "batch inputs"]
+    ) -> tuple[Float[Tensor, "batch hidden"], Float[Tensor, "batch branches units"]]:
+        """What enters the activations of the value head and of the branches."""
+        return self.value(h), self.linear(self.select(h))
 
 
 class Siblings(nn.Module):
@@ -60,18 +94,25 @@ class Siblings(nn.Module):
 
     mask: Tensor
 
-    def __init__(self, members: list[int], hidden: int, exists: Bool[Tensor, "branches actions"], atoms: int) -> None:
+    def __init__(
+        self,
+        members: list[int],
+        hidden: int,
+        activation: nn.Module,
+        exists: Bool[Tensor, "branches actions"],
+        atoms: int,
+    ) -> None:
         super().__init__()
-        self.members = members
+        self.members, self.activation = members, activation
         self.shape = (exists.shape[1], atoms)
         self.advantage = PackedLinear(len(members), hidden, math.prod(self.shape))
         self.register_buffer("mask", exists[members, :, None].float(), persistent=False)
 
     def forward(
-        self, hidden: list[Float[Tensor, "batch hidden"]], value: Float[Tensor, "batch atoms"]
+        self, hidden: list[Float[Tensor, "batch units"]], value: Float[Tensor, "batch atoms"]
     ) -> dict[int, Float[Tensor, "batch actions atoms"]]:
-        """Logits of the members by index, from the hidden features of all branches."""
-        packed = torch.stack([hidden[i] for i in self.members], dim=1).relu()
+        """Logits of the members by index, from what enters the activations of all branches."""
+        packed = self.activation(torch.stack([hidden[i] for i in self.members], dim=1))
         advantage = self.advantage(packed).reshape(len(value), len(self.members), *self.shape)
         mean = (advantage * self.mask).sum(2, keepdim=True) / self.mask.sum(1, keepdim=True)
         logits = value[:, None, None] + advantage - mean
@@ -81,8 +122,9 @@ class Siblings(nn.Module):
 class BranchHeads(nn.Module):
     """Branching dueling C51 (Tavakoli et al. 2018; Bellemare et al. 2017).
 
-    Value ReLU(W_v1 h + b) -> atoms; a branch ReLU(W_b [h; x_b] + b) -> advantages [actions, atoms]. W_b [h; x_b] is
-    computed as W_h h + W_x x_b, with the h half of all branches and of the value in one product.
+    Value ReLU(W_v1 h + b) -> atoms; a branch act(W_b [h; x_b] + b) -> advantages [actions, atoms]. W_b [h; x_b] is
+    computed as W_h h + W_x x_b, with the h half of all branches in one product. The activation is ReLU, or with `gated`
+    a gated linear unit and a spline gate.
     """
 
     atoms: Tensor
@@ -95,6 +137,7 @@ class BranchHeads(nn.Module):
         branches: tuple[tuple[str, int], ...],
         widths: dict[str, int],
         atoms: Float[Tensor, " atoms"],
+        gated: bool = False,
     ) -> None:
         super().__init__()
         self.names = [name for name, _ in branches]
@@ -109,31 +152,39 @@ class BranchHeads(nn.Module):
         followers = [i for i, _ in self.value_readers]
         leaders = [i for i in range(len(self.names)) if i not in followers]
 
-        self.inner = nn.Linear(inputs, (1 + len(self.names)) * hidden)
+        stem = GatedStem if gated else PlainStem
+        self.stem = stem(inputs, hidden, len(self.names))
         self.value = nn.Linear(hidden, len(atoms))
         context_widths = {i: widths[part] for i, part in self.part_readers}
         context_widths |= {i: self.counts[source] for i, source in self.value_readers}
         self.context = nn.ModuleDict(
-            {self.names[i]: nn.Linear(width, hidden, bias=False) for i, width in context_widths.items()}
+            {self.names[i]: nn.Linear(width, self.stem.units, bias=False) for i, width in context_widths.items()}
         )
-        self.match = nn.ModuleDict({self.names[i]: RmsMatch() for i in followers})
-        self.leaders = Siblings(leaders, hidden, exists, len(atoms))
-        self.followers = Siblings(followers, hidden, exists, len(atoms)) if followers else None
+
+        def siblings(members: list[int]) -> Siblings:
+            return Siblings(members, hidden, stem.activation(len(members), hidden), exists, len(atoms))
+
+        self.leaders = siblings(leaders)
+        self.followers = siblings(followers) if followers else None
 
     def forward(
-        self, h: Float[Tensor, "batch inputs"], observation: dict[str, Tensor]
+        self, h: Float[Tensor, "batch inputs"], observation: dict[str, Tensor], match: Float[Tensor, ""]
     ) -> Float[Tensor, "batch branches actions atoms"]:
-        """Logits, padded to the largest branch; `exists` tells which actions are real."""
-        inner = self.inner(h).unflatten(-1, (1 + len(self.names), -1))
-        value = self.value(inner[:, 0].relu())
-        hidden = list(inner[:, 1:].unbind(1))
+        """Logits, padded to the largest branch; `exists` tells which actions are real.
+
+        `match` is the measured RMS of h over that of the values a branch reads, so that the two parts of its input
+        [h; values / delta_z * match] have the same RMS.
+        """
+        value_hidden, branches_hidden = self.stem(h)
+        hidden = list(branches_hidden.unbind(1))
+        value = self.value(value_hidden.relu())
         for i, part in self.part_readers:
             hidden[i] = hidden[i] + self.context[self.names[i]](observation[part])
         logits = self.leaders(hidden, value)
         if self.followers:
             for i, source in self.value_readers:
                 # Values inform the reader; its loss must not bend what they mean, so no gradient returns here.
-                matched = self.match[self.names[i]](self.scaled_values(logits[source].detach(), source))
+                matched = self.scaled_values(logits[source].detach(), source) * match
                 hidden[i] = hidden[i] + self.context[self.names[i]](matched)
             logits |= self.followers(hidden, value)
         return torch.stack([logits[i] for i in range(len(self.names))], dim=1)
@@ -142,9 +193,9 @@ class BranchHeads(nn.Module):
         """Values / delta_z of the real actions of a branch, from its logits."""
         return logits[:, : self.counts[branch]].softmax(-1) @ (self.atoms / self.delta_z)
 
-    @torch.no_grad()
-    def measure(self, h: Float[Tensor, "batch inputs"], logits: Float[Tensor, "batch branches actions atoms"]) -> None:
-        """Update the measured RMS from one training batch; nothing to do when no branch reads another's values."""
-        for i, source in self.value_readers:
-            match = cast(RmsMatch, self.match[self.names[i]])
-            match.measure(h, self.scaled_values(logits[:, source], source))
+    def value_rms(self, logits: Float[Tensor, "batch branches actions atoms"]) -> Float[Tensor, ""] | None:
+        """RMS of the values that branches read, in units of delta_z; None where no branch reads another's."""
+        if not self.value_readers:
+            return None
+        read = [self.scaled_values(logits[:, source], source) for _, source in self.value_readers]
+        return torch.cat(read, dim=1).square().mean().sqrt()

@@ -6,27 +6,28 @@ from typing import Final
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 _ORDER: Final = 4
 """Basis functions that are non-zero at any point of a cubic B-spline."""
 
 
 class VariableSelection(nn.Module):
-    """Bottleneck gate `h * sigmoid(W_2 W_1 h)`, without bias or inner nonlinearity.
+    """Bottleneck gates `h * sigmoid(W_2 W_1 h)`, one for each of several readers, without bias or inner nonlinearity.
 
-    W_2 starts at zero, so the gate starts at 0.5 everywhere.
+    W_2 starts at zero, so the gates start at 0.5 everywhere.
     """
 
-    def __init__(self, width: int, rank: int) -> None:
+    def __init__(self, readers: int, width: int, rank: int) -> None:
         super().__init__()
-        self.down = nn.Linear(width, rank, bias=False)
-        self.up = nn.Linear(rank, width, bias=False)
-        nn.init.zeros_(self.up.weight)
+        self.readers = readers
+        self.down = nn.Linear(width, readers * rank, bias=False)
+        self.up = nn.Parameter(torch.zeros(readers, width, rank))
 
-    def forward(self, h: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
-        """Scale every feature by its gate in (0, 1)."""
-        return h * torch.sigmoid(self.up(self.down(h)))
+    def forward(self, h: Float[Tensor, "batch width"]) -> Float[Tensor, "batch readers width"]:
+        """h as each reader sees it."""
+        bottleneck: Tensor = self.down(h)
+        gate = bottleneck.view(len(h), self.readers, -1).transpose(0, 1) @ self.up.mT
+        return h.unsqueeze(1) * torch.sigmoid(gate.transpose(0, 1))
 
 
 class ConditionGate(nn.Module):
@@ -98,24 +99,29 @@ class SplineGate(nn.Module):
         return x * torch.sigmoid(self.spline(x))
 
 
-def uniform_hash(seed: Int[Tensor, ""], shape: tuple[int, ...]) -> Float[Tensor, "..."]:
-    """Uniform numbers in [0, 1) as a pure function of a seed tensor: capturable, resumable, alike on every device.
+def uniform_hash(key: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Uniform number in [0, 1) for each integer key: no state, so capturable, resumable, alike on every device.
 
-    The finaliser of MurmurHash3 (Appleby) in two rounds over the element's index and the seed; 24 bits each.
+    The finaliser of MurmurHash3 (Appleby), twice, on 32 bits; the upper 24 make the number.
     """
-    count = math.prod(shape)
-    x = torch.arange(count, device=seed.device, dtype=torch.int64) + seed * 0x9E3779B1
+    x = key & 0xFFFFFFFF
     for _ in range(2):
-        x = (x ^ ((x >> 16) & 0xFFFF)) * 0x85EBCA6B & 0xFFFFFFFF
+        x = (x ^ (x >> 16)) * 0x85EBCA6B & 0xFFFFFFFF
         x = (x ^ (x >> 13)) * 0xC2B2AE35 & 0xFFFFFFFF
-        x = x ^ (x >> 16)
-    return ((x >> 8).to(torch.float32) * 2.0**-24).reshape(shape)
+        x = (x ^ (x >> 16)) + 0x9E3779B9 & 0xFFFFFFFF
+    return (x >> 8).to(torch.float32) * 2.0**-24
+
+
+def uniform_draw(seed: Int[Tensor, ""], shape: tuple[int, ...]) -> Float[Tensor, "..."]:
+    """Uniform numbers in [0, 1) as a pure function of a seed tensor; draws of different seeds are unrelated."""
+    index = torch.arange(math.prod(shape), device=seed.device)
+    return uniform_hash(index + seed * 0x9E3779B1).reshape(shape)
 
 
 class RegimeDropout(nn.Module):
     """Dropout that is strongest where the regime is unstable: p = p_max * (1 - stability), per sample.
 
-    Active in training only. Keeps a feature where u >= p and scales what it keeps by 1 / (1 - p).
+    Keeps a feature where u >= p and scales what it keeps by 1 / (1 - p).
     """
 
     def __init__(self, rate: float) -> None:
@@ -131,20 +137,6 @@ class RegimeDropout(nn.Module):
         seed: Int[Tensor, ""],
     ) -> Float[Tensor, "batch width"]:
         """Drop features of h; `stability` in [0, 1], `seed` a fresh int64 scalar tensor each step."""
-        if not self.training or self.rate == 0:
-            return h
         drop = (self.rate * (1 - stability.clamp(0, 1))).unsqueeze(-1)
-        uniform = uniform_hash(seed, tuple(h.shape)).to(h.dtype)
+        uniform = uniform_draw(seed, tuple(h.shape)).to(h.dtype)
         return torch.where(uniform >= drop, h / (1 - drop), 0)
-
-
-class GatedLinear(nn.Module):
-    """Linear layer followed by a gated linear unit: first half times the sigmoid of the second half."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.linear = nn.Linear(inputs, 2 * outputs)
-
-    def forward(self, x: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
-        """Dauphin et al. 2017."""
-        return functional.glu(self.linear(x), dim=-1)

@@ -32,8 +32,8 @@ class Agent:
 
     @property
     def policy(self) -> GreedyPolicy:
-        """Observation -> best action of every branch."""
-        return GreedyPolicy(self.network)
+        """Observation -> best decision, as the run's config acts; a fresh one, which has seen nothing yet."""
+        return GreedyPolicy(self.network, self.config.acting)
 
     def state_dict(self) -> dict[str, Any]:
         """The model part of a checkpoint."""

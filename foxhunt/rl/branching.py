@@ -27,3 +27,10 @@ def double_q_mixture(
     """
     greedy = q_t_selector.argmax(-1)
     return take_actions(target_logits_t, greedy).softmax(-1).mean(1)
+
+
+def take_quantiles(
+    quantiles: Float[Tensor, "batch samples branches actions"], a: Int[Tensor, "batch branches"]
+) -> Float[Tensor, "batch samples branches"]:
+    """Quantiles of one action in every branch."""
+    return torch.take_along_dim(quantiles, a[:, None, :, None], dim=3).squeeze(3)

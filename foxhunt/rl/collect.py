@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from foxhunt.config import LearnerConfig
-from foxhunt.interface import Observation, VectorEnvironment
+from foxhunt.config import ActingConfig, LearnerConfig
+from foxhunt.interface import Hold, Observation, VectorEnvironment
 from foxhunt.nn.network import Network
 from foxhunt.rl import schedule
-from foxhunt.rl.act import GreedyPolicy, epsilon_greedy
+from foxhunt.rl.act import Actor, GreedyPolicy, explore
 from foxhunt.rl.replay import Replay
 
 
@@ -23,6 +23,7 @@ class Collector:
         network: Network,
         replay: Replay,
         config: LearnerConfig,
+        acting: ActingConfig,
         total_steps: int,
         seed: int,
     ) -> None:
@@ -31,6 +32,7 @@ class Collector:
         self.config, self.total_steps = config, total_steps
         device = network.atoms.device
         self.counts = network.action_counts
+        self.actor = Actor(network, acting, environment.environments)
         self.observation = environment.reset(seed)
         self.generator = torch.Generator(device).manual_seed(seed)
         self.ended = torch.zeros(environment.environments, dtype=torch.bool, device=device)
@@ -51,17 +53,21 @@ class Collector:
     @torch.no_grad()
     def collect(self) -> None:
         """Take one step in every environment."""
-        q = self.network.values(self.network(self.observation).logits)
-        action = epsilon_greedy(q, self.counts, self.epsilon(), self.generator)
-        result = self.environment.step(action)
+        output = self.actor.look(self.observation)
+        action = explore(self.actor.best(output), self.counts, self.epsilon(), self.generator)
+        result = self.environment.step(action, self.actor.limits(output))
+        unit = self.environment.reward_unit
         self.replay.add(
             self.observation,
             action,
-            result.reward / self.environment.reward_unit,
+            result.reward / unit,
             result.terminated,
             result.truncated,
             ignored=self.ended,
+            memory=output.memory,
+            hold=None if result.hold is None else Hold(result.hold.move / unit, result.hold.cost / unit),
         )
+        self.actor.remember(output, begins=self.ended)
         self.observation = result.observation
         self.ended = result.terminated | result.truncated
         self.steps += self.environment.environments
@@ -79,8 +85,17 @@ class Collector:
         open_episodes = ~(replay.terminated[newest] | replay.truncated[newest])
         replay.truncated[newest] |= open_episodes
         nothing = torch.zeros_like(self.ended)
-        action = torch.zeros_like(replay.action[0])
-        replay.add(self.observation, action, nothing.float(), nothing, nothing, ignored=torch.ones_like(self.ended))
+        replay.add(
+            self.observation,
+            torch.zeros_like(replay.action[0]),
+            nothing.float(),
+            nothing,
+            nothing,
+            ignored=torch.ones_like(self.ended),
+            memory=torch.zeros_like(replay.memory[0]),
+            hold=Hold(nothing.float(), nothing.float()),
+        )
+        self.actor.forget()
         self.observation = self.environment.reset(int(self.steps))
         self.ended, self.running_return = nothing, torch.zeros_like(self.running_return)
 
@@ -97,6 +112,7 @@ class Collector:
             "environment": self.environment.state_dict(),
             "observation": self.observation,
             "generator": self.generator.get_state(),
+            "actor": self.actor.state_dict(),
             **{name: getattr(self, name) for name in self._TENSORS},
         }
 
@@ -104,6 +120,7 @@ class Collector:
         """Take over a state; an environment that could not be saved begins new episodes."""
         self.observation = {part: tensor.to(self.steps.device) for part, tensor in state["observation"].items()}
         self.generator.set_state(state["generator"].cpu())
+        self.actor.load_state_dict(state["actor"])
         for name in self._TENSORS:
             setattr(self, name, state[name].to(self.steps.device))
         if "opaque" in state["environment"]:
@@ -121,7 +138,8 @@ def play_episodes(policy: GreedyPolicy, environment: VectorEnvironment, seed: in
     total = torch.zeros(environment.environments, dtype=torch.float64, device=policy.network.atoms.device)
     open_episode = torch.ones_like(total, dtype=torch.bool)
     while open_episode.any():
-        observation, reward, terminated, truncated = environment.step(policy(observation))
-        total += torch.where(open_episode, reward, 0)
-        open_episode &= ~(terminated | truncated)
+        result = environment.step(*policy(observation))
+        observation = result.observation
+        total += torch.where(open_episode, result.reward, 0)
+        open_episode &= ~(result.terminated | result.truncated)
     return total

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from foxhunt.errors import ConfigError
-from foxhunt.interface import Observation, StepResult
+from foxhunt.interface import Limits, Observation, StepResult
 from foxhunt.rl.act import uniform
 from foxhunt.rl.gymnasium_state import OpaqueAttributeError, capture, restore
 
@@ -87,8 +87,11 @@ class GymnasiumEnvironment:
         seeds = [None if seed is None else seed + i for i in range(self.environments)]
         return self._observe([member.reset(seed=s)[0] for member, s in zip(self._members, seeds, strict=True)])
 
-    def step(self, action: Int[Tensor, "environments branches"]) -> StepResult:
-        """Advance every environment by one step; one whose episode ended before starts a new one instead."""
+    def step(self, action: Int[Tensor, "environments branches"], limits: Limits | None = None) -> StepResult:
+        """Advance every environment by one step; one whose episode ended before starts a new one instead.
+
+        There is nothing here that `limits` could limit.
+        """
         choices = action.cpu().numpy() + self._first
         seen = []
         reward = np.zeros(self.environments)
@@ -101,8 +104,8 @@ class GymnasiumEnvironment:
                 observation, reward[i], terminated[i], truncated[i], _ = member.step(taken)
                 seen.append(observation)
         self._ended = terminated | truncated
-        result = (torch.from_numpy(values).to(self.device) for values in (reward, terminated, truncated))
-        return StepResult(self._observe(seen), *result)
+        earned, ends, cuts = (torch.from_numpy(values).to(self.device) for values in (reward, terminated, truncated))
+        return StepResult(self._observe(seen), earned, ends, cuts)
 
     def state_dict(self) -> dict[str, Any]:
         """Every environment's state, or `opaque`: what keeps it from being captured, in words."""

@@ -8,14 +8,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from foxhunt.config import LearnerConfig
-from foxhunt.nn.network import Network, NetworkOutput
-from foxhunt.rl import branching, categorical, losses, schedule
+from foxhunt.nn.isv import Slot
+from foxhunt.nn.network import Network
+from foxhunt.rl import schedule
+from foxhunt.rl.objective import Findings, Objective
 from foxhunt.rl.optimizer import AdamW, FlatParameters, clip_gradient
 from foxhunt.rl.replay import Batch
+from foxhunt.rl.targets import bootstrap
+
+SEEDS = 8
+"""Draws that an update may make: update number times this is the first one's seed."""
 
 
 class Learner:
-    """Branching dueling C51 with Double-Q, n-step targets and importance weights.
+    """Branching dueling C51 and every head beside it, with Double-Q, n-step targets and importance weights.
 
     `update` is one function for eager, compiled and captured runs; every number in it that changes lives in a tensor.
     Source: Tavakoli et al. 2018 for branches, Bellemare et al. 2017 for C51, Hessel et al. 2018 for the combination.
@@ -32,7 +38,8 @@ class Learner:
         """
         self.config, self.total_updates = config, total_updates
         self.network, self.target = network, deepcopy(network)
-        self._flat = FlatParameters(self.network)
+        self._objective = Objective(self.network, config)
+        self._flat = FlatParameters(self._objective)
         self.parameters = self._flat.vector
         self.target_parameters = FlatParameters(self.target).vector
         self._measured = tuple(zip(self.target.measurements(), self.network.measurements(), strict=True))
@@ -44,7 +51,8 @@ class Learner:
         """Learn from one batch.
 
         Returns tensors: `priority` [batch] (sum over branches of |TD error|), and the scalars `loss`, `td_error`,
-        `q` (mean value of the actions taken), `gradient_norm` (before clipping) and `learning_rate`.
+        `q` (mean value of the actions taken), `gradient_norm` (before clipping), `learning_rate` and one
+        `loss_NAME` for every head that learns.
         """
         return self._update(batch)
 
@@ -72,37 +80,33 @@ class Learner:
         return schedule.progress(self.updates, self.total_updates)
 
     def _eager_update(self, batch: Batch) -> dict[str, Tensor]:
-        target = self._target_distribution(batch)
+        seed = self.updates * SEEDS
+        targets = bootstrap(self.network, self.target, batch, seed)
 
-        def loss_of(parameters: Tensor) -> tuple[Tensor, tuple[NetworkOutput, Tensor]]:
+        def loss_of(parameters: Tensor) -> tuple[Tensor, Findings]:
             views = self._flat.by_name(parameters)
-            output: NetworkOutput = torch.func.functional_call(self.network, views, (batch.observation,))
-            taken = branching.take_actions(output.logits, batch.action)
-            return losses.branching_c51_loss(taken, target, batch.weight), (output, taken)
+            result: tuple[Tensor, Findings] = torch.func.functional_call(
+                self._objective, views, (batch, targets, seed + 1)
+            )
+            return result
 
-        gradient, (loss, (output, taken)) = torch.func.grad_and_value(loss_of, has_aux=True)(self.parameters)
-        q = categorical.mean(taken, self.network.atoms)
-        priority = losses.branching_td_error(q, target @ self.network.atoms)
+        gradient, (loss, found) = torch.func.grad_and_value(loss_of, has_aux=True)(self.parameters)
         learning_rate = schedule.linear(self.config.learning_rate, self.config.learning_rate_end, self._share())
         gradient, norm = clip_gradient(gradient, self.config.gradient_clip)
+        norm_slot = {Slot.GRADIENT_NORM: norm.clamp(min=1e-12).log()}
+        self.network.encoder.isv.measure(found.measured | norm_slot)
         self.optimizer.step(gradient, learning_rate)
-        self.network.measure(output)
         self.updates += 1
         self._sync_target()
         return {
-            "priority": priority,
+            "priority": found.td_error,
             "loss": loss,
-            "td_error": priority.mean() / q.shape[1],
-            "q": q.mean(),
+            "td_error": found.td_error.mean() / found.q.shape[1],
+            "q": found.q.mean(),
             "gradient_norm": norm,
             "learning_rate": learning_rate,
+            **{f"loss_{name}": part for name, part in found.losses.items()},
         }
-
-    @torch.no_grad()
-    def _target_distribution(self, batch: Batch) -> Float[Tensor, "batch atoms"]:
-        selector = self.network.values(self.network(batch.next_observation).logits)
-        next_probabilities = branching.double_q_mixture(selector, self.target(batch.next_observation).logits)
-        return categorical.project(batch.reward, batch.discount, next_probabilities, self.network.atoms)
 
     @torch.no_grad()
     def _sync_target(self) -> None:

@@ -33,12 +33,13 @@ class Priorities:
         below = torch.nextafter(ends[-1], torch.zeros_like(ends[-1]))
         return torch.searchsorted(ends, torch.minimum(share * ends[-1], below), right=True)
 
-    def importance(self, slots: Int[Tensor, " count"], exponent: Float[Tensor, ""]) -> Float[Tensor, " count"]:
+    @staticmethod
+    def importance(mass: Float[Tensor, " count"], exponent: Float[Tensor, ""]) -> Float[Tensor, " count"]:
         """Importance weights (slots * probability)^-exponent divided by the batch's largest: float32, at most 1.
 
-        Dividing by the batch's maximum, not the buffer's: one slot of tiny priority would shrink every step.
+        `mass` is what each sample was drawn in proportion to. Dividing by the batch's maximum, not the buffer's: one
+        slot of tiny priority would shrink every step.
         """
-        mass = self.mass[slots]
         return (mass / mass.min()).pow(-exponent).float()
 
     def write(self, slots: Int[Tensor, " count"], priority: Float[Tensor, " count"]) -> None:

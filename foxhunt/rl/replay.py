@@ -1,5 +1,6 @@
 """Time-major replay: one copy of every observation, transitions gathered on demand."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -7,7 +8,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from foxhunt.config import LearnerConfig, require
-from foxhunt.interface import Observation
+from foxhunt.interface import Hold, Observation
+from foxhunt.nn.encoder import HISTORY, HISTORY_VALID
+from foxhunt.nn.network import Network
+from foxhunt.rl.outcome import Trade, judge_trade
 from foxhunt.rl.priorities import Priorities
 from foxhunt.rl.returns import n_step_return
 
@@ -26,6 +30,35 @@ class Batch(NamedTuple):
     """Importance weights, at most 1."""
     slot: Int[Tensor, " batch"]
     """Where the transitions lie, for `Replay.prioritise`."""
+    consecutive: Bool[Tensor, " pairs"] | None = None
+    """With pairs on: whether samples 2i and 2i + 1 are consecutive steps."""
+    trade: Trade | None = None
+    """What became of a trade in the direction taken; None where the environment tells no moves."""
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """What is stored and handed out beyond plain transitions."""
+
+    memory: int = 0
+    """Width of what each step leaves to the history; 0 keeps no history."""
+    past: int = 0
+    """Steps of history handed out with each observation."""
+    horizon: int = 0
+    """Steps over which a trade is judged; 0 judges none."""
+    pairs: bool = False
+    """Hand out pairs of consecutive steps."""
+
+    @classmethod
+    def of(cls, network: Network, config: LearnerConfig) -> "ReplayOptions":
+        """What a network and its losses need."""
+        needs = network.config
+        return cls(
+            memory=network.encoder.memory_width if needs.temporal else 0,
+            past=needs.past,
+            horizon=needs.plan_horizon if needs.forecasts_trades else 0,
+            pairs=config.predictive_coding > 0,
+        )
 
 
 class Replay:
@@ -46,6 +79,7 @@ class Replay:
         config: LearnerConfig,
         seed: int,
         device: torch.device | str = "cpu",
+        options: ReplayOptions = ReplayOptions(),
     ) -> None:
         rows = config.replay_capacity // environments
         require(
@@ -55,6 +89,7 @@ class Replay:
         )
         self.rows, self.environments = rows, environments
         self.n_step, self.discount = config.n_step, config.discount
+        self.options = options
         shape = (rows, environments)
         self.observation = {part: torch.zeros(*shape, width, device=device) for part, width in widths.items()}
         self.action = torch.zeros(*shape, branches, dtype=torch.long, device=device)
@@ -62,6 +97,8 @@ class Replay:
         self.terminated = torch.zeros(shape, dtype=torch.bool, device=device)
         self.truncated = torch.zeros(shape, dtype=torch.bool, device=device)
         self.ignored = torch.ones(shape, dtype=torch.bool, device=device)  # empty rows start no transition either
+        self.memory = torch.zeros(*shape, options.memory, device=device)
+        self.move, self.cost = (torch.zeros(shape if options.horizon else (0, 0), device=device) for _ in range(2))
         self.head = torch.zeros(1, dtype=torch.long, device=device)
         """Row to be written next."""
         self.priorities = Priorities(rows * environments, config.priority_exponent, seed, device)
@@ -74,8 +111,14 @@ class Replay:
         terminated: Bool[Tensor, " environments"],
         truncated: Bool[Tensor, " environments"],
         ignored: Bool[Tensor, " environments"],
+        memory: Float[Tensor, "environments memory"] | None = None,
+        hold: Hold | None = None,
     ) -> None:
-        """Store one vector step: what was seen, done and got; `ignored` marks actions swallowed by the autoreset."""
+        """Store one vector step: what was seen, done and got; `ignored` marks actions swallowed by the autoreset.
+
+        `memory` is what the step leaves to the history, `hold` what the full cap would have brought; each is needed
+        when the options ask for it.
+        """
         for part, stored in self.observation.items():
             self._put(stored, observation[part])
         self._put(self.action, action)
@@ -83,6 +126,13 @@ class Replay:
         self._put(self.terminated, terminated)
         self._put(self.truncated, truncated)
         self._put(self.ignored, ignored)
+        if self.options.memory:
+            assert memory is not None
+            self._put(self.memory, memory)
+        if self.options.horizon:
+            assert hold is not None
+            self._put(self.move, hold.move)
+            self._put(self.cost, hold.cost)
         previous = (self.head - 1) % self.rows
         mass = self.priorities.mass.view(self.rows, self.environments)
         mass.index_copy_(0, previous, torch.where(self.ignored[previous], 0, self.priorities.peak))
@@ -90,29 +140,84 @@ class Replay:
         self.head.copy_((self.head + 1) % self.rows)
 
     def sample(self, count: int, importance_exponent: Float[Tensor, ""]) -> Batch:
-        """Draw `count` transitions in proportion to their mass; needs two added rows. Fixed shapes, no host sync."""
-        slot = self.priorities.draw(count)
+        """Draw `count` transitions in proportion to their mass; needs two added rows. Fixed shapes, no host sync.
+
+        With pairs on, half as many are drawn, and each is followed by the step after it.
+        """
+        slot, consecutive = self._draw(count)
         row, environment = slot // self.environments, slot % self.environments
-        offset = torch.arange(self.n_step, device=row.device)[:, None]
-        window = (row + offset) % self.rows
-        newest = (self.head - 1) % self.rows
+        window = self._window(row, self.n_step)
         step = n_step_return(
             self.reward[window, environment],
             self.terminated[window, environment],
             self.truncated[window, environment],
-            available=(newest - row) % self.rows,
+            available=self._newer(row),
             discount=self.discount,
         )
         final = (row + step.length) % self.rows
+        weight = self.priorities.importance(self._chance(slot), importance_exponent)
+        if consecutive is not None:
+            # What follows the end of an episode is no transition: it fills its place and counts for nothing.
+            weight = torch.stack((weight[::2], weight[1::2] * consecutive), 1).flatten()
+        action = self.action[row, environment]
         return Batch(
-            observation={part: stored[row, environment] for part, stored in self.observation.items()},
-            action=self.action[row, environment],
+            observation=self._observe(row, environment),
+            action=action,
             reward=step.reward,
             discount=step.discount,
-            next_observation={part: stored[final, environment] for part, stored in self.observation.items()},
-            weight=self.priorities.importance(slot, importance_exponent),
+            next_observation=self._observe(final, environment),
+            weight=weight,
             slot=slot,
+            consecutive=consecutive,
+            trade=self._trade(row, environment, action[:, 0]) if self.options.horizon else None,
         )
+
+    def _draw(self, count: int) -> tuple[Int[Tensor, " count"], Bool[Tensor, " pairs"] | None]:
+        """Slots of a batch; with pairs on each odd place holds the successor of the even one before it."""
+        if not self.options.pairs:
+            return self.priorities.draw(count), None
+        first = self.priorities.draw(count // 2)
+        second = (first + self.environments) % (self.rows * self.environments)
+        consecutive = self.priorities.mass[second] > 0
+        slot = torch.stack((first, torch.where(consecutive, second, first)), 1).flatten()
+        return slot, consecutive
+
+    def _chance(self, slot: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        """Mass in proportion to which each slot is in a batch: its own, and with pairs on its predecessor's too."""
+        mass = self.priorities.mass[slot]
+        if not self.options.pairs:
+            return mass
+        return mass + self.priorities.mass[(slot - self.environments) % (self.rows * self.environments)]
+
+    def _newer(self, row: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """Rows written after each row."""
+        return (self.head - 1 - row) % self.rows
+
+    def _window(self, row: Int[Tensor, " batch"], steps: int) -> Int[Tensor, "steps batch"]:
+        """Each row and those after it."""
+        return (row + torch.arange(steps, device=row.device)[:, None]) % self.rows
+
+    def _observe(self, row: Int[Tensor, " batch"], environment: Int[Tensor, " batch"]) -> dict[str, Tensor]:
+        """Observation of each row, with the history before it when it is kept."""
+        observation = {part: stored[row, environment] for part, stored in self.observation.items()}
+        if self.options.memory:
+            back = torch.arange(self.options.past, 0, -1, device=row.device)[:, None]
+            before = (row - back) % self.rows
+            # A row continues the one before it unless that one's action was ignored; what the ring has overwritten,
+            # or never held, is no history either.
+            linked = ~self.ignored[before, environment] & (back <= (row - self.head) % self.rows)
+            valid = linked.flip(0).long().cumprod(0).flip(0) > 0
+            observation[HISTORY] = self.memory[before, environment].transpose(0, 1)
+            observation[HISTORY_VALID] = valid.transpose(0, 1)
+        return observation
+
+    def _trade(self, row: Tensor, environment: Tensor, direction: Int[Tensor, " batch"]) -> Trade:
+        """What became of a trade in the direction taken (0 short, 1 flat, 2 long) at each row."""
+        horizon = self.options.horizon
+        window = self._window(row, horizon)
+        ended = (self.terminated | self.truncated)[window[:-1], environment].any(0)
+        complete = ~ended & (self._newer(row) >= horizon)
+        return judge_trade(self.move[window, environment], complete, direction - 1, self.cost[row, environment])
 
     def prioritise(self, slot: Int[Tensor, " batch"], priority: Float[Tensor, " batch"]) -> None:
         """Write back what an update found: the sum over branches of |TD error|."""
@@ -129,7 +234,7 @@ class Replay:
         self.priorities.load_state_dict(state["priorities"])
 
     def _tensors(self) -> dict[str, Tensor]:
-        names = ("action", "reward", "terminated", "truncated", "ignored", "head")
+        names = ("action", "reward", "terminated", "truncated", "ignored", "memory", "move", "cost", "head")
         return {n: getattr(self, n) for n in names} | {f"observation.{p}": t for p, t in self.observation.items()}
 
     def _put(self, stored: Tensor, value: Tensor) -> None:

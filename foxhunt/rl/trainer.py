@@ -17,15 +17,16 @@ from foxhunt.rl.checkpoint import load_training, replace_text, save_checkpoint
 from foxhunt.rl.collect import Collector, play_episodes
 from foxhunt.rl.learner import Learner
 from foxhunt.rl.profile import PhaseProfile
-from foxhunt.rl.replay import Replay
+from foxhunt.rl.replay import Replay, ReplayOptions
 from foxhunt.rl.task import make_task
 from foxhunt.rl.tracking import Metrics
 
 RECORDS = 200
 """Training records a run writes to metrics.jsonl."""
 
-SUMMED = ("loss", "td_error", "q", "gradient_norm", "learning_rate")
-"""What an update returns that is recorded, as the mean over the updates since the last record."""
+
+ALWAYS_RECORDED = ("loss", "td_error", "q", "gradient_norm", "learning_rate")
+"""What a record holds even before the first update, as null; the losses of single heads join it then."""
 
 
 @dataclass(frozen=True)
@@ -159,16 +160,17 @@ class Trainer:
         self.first_update = max(learner.warmup_steps, 2 * count)
         self.learner = Learner(network, learner, self._updates_due(_round_up(config.steps, count)), config.compile)
         branches, replay_seed = len(environment.branches), derive_seed(seed, "replay")
-        self.replay = Replay(environment.widths, branches, count, learner, replay_seed, device)
+        options = ReplayOptions.of(network, learner)
+        self.replay = Replay(environment.widths, branches, count, learner, replay_seed, device, options)
         self.collector = Collector(
-            environment, network, self.replay, learner, config.steps, derive_seed(seed, "collect")
+            environment, network, self.replay, learner, config.acting, config.steps, derive_seed(seed, "collect")
         )
         self.profile = PhaseProfile()
         self.step = self.updates = 0
         self.newest: dict[str, float | None] = {}
         self.last_evaluation: float | None = None
         self.best_evaluation: float | None = None
-        self._sums = {name: torch.zeros((), device=device) for name in SUMMED}
+        self._sums: dict[str, torch.Tensor] = {}
         self._summed = 0
 
     def _updates_due(self, step: int) -> int:
@@ -199,18 +201,18 @@ class Trainer:
             result = self.learner.update(batch)
         with self.profile.phase("replay"):
             self.replay.prioritise(batch.slot, result["priority"])
-        for name, total in self._sums.items():
-            total += result[name]
+        for name, value in result.items():
+            if name != "priority":
+                self._sums[name] = self._sums.get(name, 0) + value
         self._summed += 1
         self.updates += 1
 
     def _record(self) -> None:
         """Write one training record: means since the last one (host sync)."""
         returns, episodes = self.collector.take_statistics()
-        means: dict[str, float | None] = {
-            name: float(total) / self._summed if self._summed else None for name, total in self._sums.items()
-        }
-        loss = means["loss"]
+        means: dict[str, float | None] = dict.fromkeys(ALWAYS_RECORDED)
+        means |= {name: float(total) / self._summed for name, total in self._sums.items()}
+        loss = means.get("loss")
         if loss is not None and not math.isfinite(loss):
             raise ConfigError(
                 f"the loss became {loss} by step {self.step}; lower learner.learning-rate or widen network.v-min/v-max"
@@ -224,14 +226,12 @@ class Trainer:
                 **means,
             }
         )
-        for total in self._sums.values():
-            total.zero_()
-        self._summed = 0
+        self._sums, self._summed = {}, 0
 
     def _evaluate(self) -> None:
         """Play the validation episodes greedily; a new best network becomes the `best` checkpoint."""
         with self.profile.phase("evaluate"):
-            policy = GreedyPolicy(self.learner.network)
+            policy = GreedyPolicy(self.learner.network, self.config.acting)
             seed = derive_seed(self.config.seed, "evaluate")
             self.last_evaluation = float(play_episodes(policy, self.task.validation, seed).mean())
         self._evaluated_step = self.step
@@ -263,8 +263,7 @@ class Trainer:
         self.learner.load_state_dict(state["learner"])
         self.replay.load_state_dict(state["replay"])
         self.collector.load_state_dict(state["collector"])
-        for name, total in self._sums.items():
-            total.copy_(state["sums"][name])
+        self._sums = {name: total.to(self.config.device) for name, total in state["sums"].items()}
         self._summed, self.newest = state["summed"], state["newest"]
         self.last_evaluation, self.best_evaluation = state["last_evaluation"], state["best_evaluation"]
         self.step, self.updates = state["step"], state["updates"]

@@ -10,6 +10,7 @@ from foxhunt.evaluate import baselines
 from foxhunt.evaluate.arena import Arena, Entry
 from foxhunt.evaluate.record import Backtest
 from foxhunt.evaluate.recorder import record
+from foxhunt.interface import Decision
 from foxhunt.market.actions import CROSS, FLAT, JOIN, LONG, SHORT
 
 
@@ -65,9 +66,10 @@ def test_turnover_beyond_reach_is_told(arenas: dict[str, Arena]) -> None:
     class Flipping:
         step = 0
 
-        def __call__(self, observation: dict[str, torch.Tensor]) -> torch.Tensor:
+        def __call__(self, observation: dict[str, torch.Tensor]) -> Decision:
             self.step += 1
-            return torch.tensor([[LONG if self.step % 2 else SHORT, 2, CROSS, 2]]).repeat(len(observation["market"]), 1)
+            action = torch.tensor([[LONG if self.step % 2 else SHORT, 2, CROSS, 2]])
+            return Decision(action.repeat(len(observation["market"]), 1))
 
     matched = baselines.match_turnover(arenas["test"], only(arenas["test"], Flipping()), seeds=2)
     assert matched.chance == 1.0
@@ -78,7 +80,7 @@ def test_higher_chances_only_add_switches() -> None:
     """Where the rarer one switches, the other switches to the same target."""
     chance = torch.tensor([0.1, 0.4], dtype=torch.float64)
     policy = baselines.RandomSwitching(chance, torch.tensor([[CROSS, 2]]), torch.tensor([0, 0]), seed=0)
-    actions = torch.stack([policy({"market": torch.zeros(2, 1)}) for _ in range(2000)])
+    actions = torch.stack([policy({"market": torch.zeros(2, 1)}).action for _ in range(2000)])
     switched = (actions[1:] != actions[:-1]).any(2)
     assert (actions[1:, 0] == actions[1:, 1])[switched[:, 0]].all()
     # One draw in nine repeats direction and size.
@@ -90,7 +92,7 @@ def test_ofi_rule_follows_the_sign_and_holds_between() -> None:
     seen = []
     for shortest in ([0.5, -0.5], [1.0, -1.0], [0.0, 0.0], [-2.0, 2.0]):
         ofi3 = torch.tensor([[value, 9.0, 9.0] for value in shortest])
-        seen.append(rule({"ofi3": ofi3}).tolist())
+        seen.append(rule({"ofi3": ofi3}).action.tolist())
     directions = [[row[0] for row in step] for step in seen]
     assert directions == [[FLAT, FLAT], [LONG, SHORT], [LONG, SHORT], [SHORT, LONG]]
     assert [row[1:] for row in seen[0]] == [[2, CROSS, 2], [2, JOIN, 2]]

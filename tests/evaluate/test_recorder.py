@@ -15,7 +15,7 @@ from foxhunt.evaluate.metrics import measure
 from foxhunt.evaluate.record import DECISIONS, FILLS, ORDERS, Backtest
 from foxhunt.evaluate.recorder import ACTIONS, record
 from foxhunt.evaluate.series import Clock
-from foxhunt.interface import Observation
+from foxhunt.interface import Decision, Observation
 from foxhunt.market.actions import JOIN, LONG, SHORT
 from foxhunt.market.environment import TradingEnvironment
 from foxhunt.market.scaling import FeatureScaler
@@ -32,8 +32,8 @@ class Restless:
     def __init__(self, seed: int) -> None:
         self.generator = torch.Generator().manual_seed(seed)
 
-    def __call__(self, observation: Observation) -> torch.Tensor:
-        return torch.randint(0, 3, (len(observation["market"]), 4), generator=self.generator)
+    def __call__(self, observation: Observation) -> Decision:
+        return Decision(torch.randint(0, 3, (len(observation["market"]), 4), generator=self.generator))
 
 
 @pytest.fixture(scope="module")
@@ -184,10 +184,10 @@ class Hesitant:
 
     step = 0
 
-    def __call__(self, observation: Observation) -> torch.Tensor:
+    def __call__(self, observation: Observation) -> Decision:
         self.step += 1
         direction = LONG if self.step % 2 else SHORT
-        return torch.tensor([[direction, 2, JOIN, 0]]).repeat(len(observation["market"]), 1)
+        return Decision(torch.tensor([[direction, 2, JOIN, 0]]).repeat(len(observation["market"]), 1))
 
 
 def test_an_order_that_outlives_its_account_expires(arenas: dict[str, Arena]) -> None:

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from foxhunt.config import NetworkConfig
-from foxhunt.nn.branches import PackedLinear, RmsMatch
+from foxhunt.nn.branches import PackedLinear
+from foxhunt.nn.isv import InternalState, Slot
 from foxhunt.nn.network import Network, scale_gradient
 
 WIDTHS = {"market": 6, "portfolio": 3, "ofi": 4, "ofi3": 3}
@@ -28,7 +29,7 @@ def make(seed: int = 0, trunk: str = "grn", branches: tuple[tuple[str, int], ...
 def reference_logits(network: Network, h: torch.Tensor, observation: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     """Every branch on its own: one concatenated input, one matrix, one dueling sum."""
     heads = network.heads
-    weight, bias = heads.inner.weight, heads.inner.bias
+    weight, bias = heads.stem.linear.weight, heads.stem.linear.bias
     hidden = len(bias) // 5
     value = heads.value(torch.relu(h @ weight[:hidden].T + bias[:hidden]))
 
@@ -45,8 +46,8 @@ def reference_logits(network: Network, h: torch.Tensor, observation: dict[str, t
     direction = branch(DIRECTION, heads.leaders.advantage, 0, None)
     q_direction = (direction.softmax(-1) * network.atoms).sum(-1)
     delta_z = (network.atoms[-1] - network.atoms[0]) / (len(network.atoms) - 1)
-    square_h, square_q = heads.match["magnitude"].mean_square
-    matched = q_direction / delta_z * (square_h / square_q).sqrt()
+    rms_h, rms_q = network.encoder.isv.slots[[Slot.H_RMS, Slot.VALUE_RMS]]
+    matched = q_direction / delta_z * rms_h / rms_q
     return [
         direction,
         branch(MAGNITUDE, heads.followers.advantage, 0, matched.detach()),
@@ -58,7 +59,7 @@ def reference_logits(network: Network, h: torch.Tensor, observation: dict[str, t
 @pytest.mark.parametrize("trunk", ["grn", "relu"])
 def test_packed_heads_equal_separate_ones(trunk: str) -> None:
     network = make(trunk=trunk)
-    network.heads.match["magnitude"].mean_square.copy_(torch.tensor([0.7, 0.2]))
+    network.encoder.isv.slots[[Slot.H_RMS, Slot.VALUE_RMS]] = torch.tensor([0.7, 0.2], dtype=torch.float64)
     observation = observe(9)
     output = network(observation)
     expected = torch.stack(reference_logits(network, output.h, observation), dim=1)
@@ -68,14 +69,14 @@ def test_packed_heads_equal_separate_ones(trunk: str) -> None:
 def test_trunk_reads_every_part_side_by_side() -> None:
     network, observation = make(), observe(5)
     joined = torch.cat([observation[part] for part in ("market", "portfolio", "ofi", "ofi3")], dim=1)
-    torch.testing.assert_close(network(observation).h, network.trunk(joined), rtol=0, atol=0)
+    torch.testing.assert_close(network(observation).h, network.encoder.trunk(joined), rtol=0, atol=0)
 
 
 def test_gradient_of_h_is_the_sum_of_its_consumers() -> None:
     network, observation = make(), observe(6)
     h = torch.randn(6, 12, dtype=torch.float64, requires_grad=True)
     cotangent = torch.randn(6, 4, 3, 11, dtype=torch.float64)
-    (whole,) = torch.autograd.grad((network.heads(h, observation) * cotangent).sum(), h)
+    (whole,) = torch.autograd.grad((network.heads(h, observation, network.encoder.isv.match()) * cotangent).sum(), h)
     parts = torch.zeros_like(whole)
     for index, logits in enumerate(reference_logits(network, h, observation)):
         (part,) = torch.autograd.grad((logits * cotangent[:, index]).sum(), h, retain_graph=True)
@@ -88,7 +89,9 @@ def test_heads_pass_gradcheck_on_signed_h() -> None:
     branches = (("direction", 3), ("order", 3), ("urgency", 2))
     network, observation = make(branches=branches), observe(3)
     h = torch.randn(3, 12, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda h: network.heads(h, observation), (h,), eps=1e-6, atol=1e-7)
+    assert torch.autograd.gradcheck(
+        lambda h: network.heads(h, observation, network.encoder.isv.match()), (h,), eps=1e-6, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("branches", [1, 4])
@@ -97,10 +100,10 @@ def test_trunk_gets_its_gradient_divided_by_branches_plus_one(branches: int) -> 
     network, observation = make(branches=names), observe(7)
     output = network(observation)
     cotangent = torch.randn_like(output.logits)
-    trunk = tuple(network.trunk.parameters())
+    trunk = tuple(network.encoder.trunk.parameters())
     scaled = torch.autograd.grad((output.logits * cotangent).sum(), trunk)
-    h = network.trunk(torch.cat([observation[part] for part in WIDTHS], dim=1))
-    plain = torch.autograd.grad((network.heads(h, observation) * cotangent).sum(), trunk)
+    h = network.encoder.trunk(torch.cat([observation[part] for part in WIDTHS], dim=1))
+    plain = torch.autograd.grad((network.heads(h, observation, network.encoder.isv.match()) * cotangent).sum(), trunk)
     for ours, full in zip(scaled, plain, strict=True):
         torch.testing.assert_close(ours, full / (branches + 1), rtol=1e-10, atol=1e-14)
 
@@ -127,57 +130,60 @@ def test_magnitude_loss_does_not_reach_the_direction_branch() -> None:
 def test_order_and_urgency_read_ofi3_directly(source: str, reader: int) -> None:
     network, observation = make(), observe(4)
     h = torch.randn(4, 12, dtype=torch.float64)
-    before = network.heads(h, observation)
-    moved = network.heads(h, {**observation, source: observation[source] + 1})
+    before = network.heads(h, observation, network.encoder.isv.match())
+    moved = network.heads(h, {**observation, source: observation[source] + 1}, network.encoder.isv.match())
     changed = ((before - moved).abs().amax((0, 2, 3)) > 1e-6).tolist()
     assert changed == [False, False, True, True]
     assert changed[reader]
 
 
-@pytest.mark.parametrize("trunk", ["grn", "relu"])
-def test_measured_rms_match_makes_both_parts_of_the_concat_equal(trunk: str) -> None:
-    torch.manual_seed(0)
-    network = Network(WIDTHS, TRADING, small(trunk, v_min=0.0, v_max=20.0)).double()  # values around 10, h around 1
+def test_state_is_a_plain_mean_first_and_an_average_with_memory_later() -> None:
+    state = InternalState(rate=0.25).double()
+
+    def measure(value: float) -> None:
+        state.measure({Slot.H_RMS: torch.tensor(value, dtype=torch.float64)})
+
+    for value in (1.0, 2.0, 6.0):
+        measure(value)
+    assert state.slots[Slot.H_RMS].item() == pytest.approx(3.0)
+    for value in (7.0, 11.0):  # the fourth is the last with weight 1/n, the fifth has weight `rate` already
+        measure(value)
+    assert state.slots[Slot.H_RMS].item() == pytest.approx(4.0 + 0.25 * 7.0)
+
+
+def test_error_trend_rises_while_errors_grow() -> None:
+    state = InternalState()
     for _ in range(300):
-        with torch.no_grad():
-            network.measure(network(observe(32)))
-    with torch.no_grad():
-        output = network(observe(4096))
-        h_rms = output.h.square().mean().sqrt()
-        scaled = network.heads.scaled_values(output.logits[:, DIRECTION], DIRECTION)
-        matched_rms = network.heads.match["magnitude"](scaled).square().mean().sqrt()
-    assert scaled.square().mean().sqrt() / h_rms > 2, "nothing to match"
-    torch.testing.assert_close(matched_rms, h_rms, rtol=0.05, atol=0)
+        state.measure({Slot.TD_ERROR: torch.tensor(1.0)})
+    assert state.slots[Slot.TD_TREND].item() == pytest.approx(1.0)
+    for _ in range(10):
+        state.measure({Slot.TD_ERROR: torch.tensor(3.0)})
+    # Fast average 1 + 2 (1 - 0.9^10), slow one 1 + 2 (1 - 0.99^10).
+    assert state.slots[Slot.TD_TREND].item() == pytest.approx((3 - 2 * 0.9**10) / (3 - 2 * 0.99**10), rel=1e-4)
 
 
-def test_measurement_is_a_plain_mean_first_and_an_average_with_memory_later() -> None:
-    match = RmsMatch(rate=0.25).double()
-    for square in (1.0, 2.0, 6.0):
-        match.measure(torch.full((2, 2), square**0.5, dtype=torch.float64), torch.ones(2, 3, dtype=torch.float64))
-    torch.testing.assert_close(match.mean_square[0], torch.tensor(3.0, dtype=torch.float64))
-    for square in (7.0, 11.0):  # the fourth is the last with weight 1/n, the fifth has weight `rate` already
-        match.measure(torch.full((2, 2), square**0.5, dtype=torch.float64), torch.ones(2, 3, dtype=torch.float64))
-    torch.testing.assert_close(match.mean_square[0], torch.tensor(4.0 + 0.25 * 7.0, dtype=torch.float64))
+def test_state_takes_the_regime_from_the_observation() -> None:
+    state = InternalState()
+    vector = state({"market": torch.zeros(2, 3), "regime": torch.tensor([[2.0, 0.5], [0.3, 0.9]])})
+    assert vector[:, Slot.VOLATILITY_RATIO].tolist() == pytest.approx([2.0, 0.3])
+    assert vector[:, Slot.STABILITY].tolist() == pytest.approx([0.5, 0.9])
+    calm = state({"market": torch.zeros(2, 3)})
+    assert calm[:, [Slot.VOLATILITY_RATIO, Slot.STABILITY]].tolist() == [[1, 1], [1, 1]]
+    assert torch.equal(vector[:, Slot.HEALTH], calm[:, Slot.HEALTH])
 
 
-def test_forward_and_evaluation_leave_the_measurements_alone() -> None:
+def test_forward_leaves_the_measurements_alone() -> None:
     network = make()
     before = [tensor.clone() for tensor in network.measurements()]
     network(observe(8))
     assert len(before) == 2
     assert all(torch.equal(a, b) for a, b in zip(before, network.measurements(), strict=True))
-    network.measure(network(observe(8)))
-    assert not any(torch.equal(a, b) for a, b in zip(before, network.measurements(), strict=True))
 
 
 def test_measurements_are_saved_and_other_buffers_are_not() -> None:
     network = make()
-    saved = network.state_dict().keys()
-    assert {name for name in saved if "match" in name} == {
-        "heads.match.magnitude.mean_square",
-        "heads.match.magnitude.measurements",
-    }
-    assert saved - {name for name, _ in network.named_parameters()} == {name for name in saved if "match" in name}
+    measured = {f"encoder.isv.{name}" for name in ("slots", "fast_error", "measurements")}
+    assert network.state_dict().keys() - {name for name, _ in network.named_parameters()} == measured
 
 
 def test_branches_of_unequal_size_are_masked() -> None:
@@ -216,4 +222,3 @@ def test_values_are_means_of_the_distributions() -> None:
 def test_unknown_branch_names_have_no_context() -> None:
     network = Network({"market": 3}, (("action0", 2), ("action1", 5)), small())
     assert not list(network.heads.context.parameters())
-    assert network.measurements() == []

@@ -2,9 +2,9 @@
 
 import torch
 
-from foxhunt.config import NetworkConfig
+from foxhunt.config import ActingConfig, NetworkConfig
 from foxhunt.nn.network import Network
-from foxhunt.rl.act import GreedyPolicy, epsilon_greedy, greedy, uniform
+from foxhunt.rl.act import Actor, GreedyPolicy, explore, greedy, uniform
 
 
 def test_greedy_takes_the_best_of_every_branch() -> None:
@@ -14,10 +14,9 @@ def test_greedy_takes_the_best_of_every_branch() -> None:
 
 def explored(epsilon: float, batch: int = 20_000, seed: int = 3) -> torch.Tensor:
     """Where a choice among 1000 actions is not the greedy one: exploration, but for one draw in a thousand."""
-    q = torch.zeros(batch, 3, 1000)
-    q[..., 0] = 1
+    best = torch.zeros(batch, 3, dtype=torch.long)
     generator = torch.Generator().manual_seed(seed)
-    return epsilon_greedy(q, torch.tensor([1000, 1000, 1000]), torch.tensor(epsilon), generator) != 0
+    return explore(best, torch.tensor([1000, 1000, 1000]), torch.tensor(epsilon), generator) != 0
 
 
 def test_epsilon_is_the_share_of_random_actions() -> None:
@@ -53,8 +52,80 @@ def test_same_generator_state_same_actions() -> None:
 def test_greedy_policy_follows_the_network_in_place() -> None:
     torch.manual_seed(0)
     network = Network({"market": 3}, (("a", 4), ("b", 2)), NetworkConfig(hidden1=8, hidden2=8, head_hidden=8))
-    policy, observation = GreedyPolicy(network), {"market": torch.randn(64, 3)}
-    action = policy(observation)
+    policy, observation = GreedyPolicy(network, ActingConfig()), {"market": torch.randn(64, 3)}
+    action, limits = policy(observation)
+    assert limits is None
     assert torch.equal(action, network.values(network(observation).logits).argmax(-1))
     assert not action.requires_grad
     assert action[:, 1].max() <= 1
+
+
+TRADING = (("direction", 3), ("magnitude", 3), ("order", 3), ("urgency", 3))
+WIDTHS = {"market": 4, "ofi3": 3}
+SIZES = {"hidden1": 8, "hidden2": 8, "head_hidden": 8, "atoms": 11}
+
+
+def trading_actor(acting: ActingConfig, **heads: int) -> tuple[Actor, dict[str, torch.Tensor]]:
+    torch.manual_seed(0)
+    network = Network(WIDTHS, TRADING, NetworkConfig(**SIZES, **heads))
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return Actor(network, acting, 64), {name: torch.randn(64, width) for name, width in WIDTHS.items()}
+
+
+def test_selectivity_keeps_the_agent_flat_below_its_threshold() -> None:
+    acting = ActingConfig(selectivity=True, selectivity_threshold=0.6)
+    actor, observation = trading_actor(acting, selectivity=True)
+    middle = actor.look(observation).selectivity_logit.median()
+    actor.network.selectivity.linear.bias.data += torch.tensor(0.6).logit() - middle
+    output = actor.look(observation)
+    free, held = greedy(actor.values(output)), actor.best(output)
+    doubtful = output.selectivity_logit.sigmoid() < 0.6
+    assert 5 < int(doubtful.sum()) < 60
+    assert (held[doubtful, 0] == 1).all()
+    assert torch.equal(held[~doubtful], free[~doubtful])
+    assert torch.equal(held[:, 1:], free[:, 1:])
+
+
+def test_cvar_acts_on_the_mean_of_the_lower_tail() -> None:
+    actor, observation = trading_actor(ActingConfig(values="quantile", cvar=0.25), quantiles=8)
+    output = actor.look(observation)
+    tau = ((torch.arange(32) + 0.5) / 32 * 0.25).expand(64, -1)
+    torch.testing.assert_close(actor.values(output), actor.network.quantiles(output.h, tau).mean(1))
+    neutral, _ = trading_actor(ActingConfig(values="quantile"), quantiles=8)
+    assert not torch.equal(neutral.best(output), actor.best(output))
+
+
+def test_limits_carry_what_is_switched_on_only() -> None:
+    heads = {"confidence": True, "risk_budget": True, "trade_plan": True}
+    actor, observation = trading_actor(ActingConfig(risk_budget=True), **heads)
+    output = actor.look(observation)
+    limits = actor.limits(output)
+    assert limits is not None
+    assert torch.equal(limits.risk, output.risk)
+    assert limits.target is limits.stop is limits.horizon is None
+    both, _ = trading_actor(ActingConfig(risk_budget=True, trade_plan=True), **heads)
+    assert torch.equal(both.limits(output).stop, output.plan.stop)
+    neither, _ = trading_actor(ActingConfig(), **heads)
+    assert neither.limits(output) is None
+
+
+def test_coordinated_values_are_acted_on() -> None:
+    actor, observation = trading_actor(ActingConfig(), coordination=True)
+    output = actor.look(observation)
+    q = actor.network.values(output.logits)
+    torch.testing.assert_close(actor.values(output), actor.network.coordinator(q))
+    assert not torch.allclose(actor.values(output), q)
+
+
+def test_history_begins_anew_with_an_episode() -> None:
+    actor, observation = trading_actor(ActingConfig(), temporal=True, history=4)
+    begins = torch.zeros(64, dtype=torch.bool)
+    for _ in range(2):
+        output = actor.look(observation)
+        actor.remember(output, begins)
+    assert actor.history.valid.sum(1).tolist() == [2] * 64
+    torch.testing.assert_close(actor.history.memory[:, -1], output.memory)
+    begins[0] = True
+    actor.remember(output, begins)
+    assert actor.history.valid.sum(1).tolist() == [0] + [3] * 63

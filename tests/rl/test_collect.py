@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from foxhunt.config import LearnerConfig, NetworkConfig
+from foxhunt.config import ActingConfig, LearnerConfig, NetworkConfig
 from foxhunt.interface import Observation, StepResult
 from foxhunt.nn.network import Network
 from foxhunt.rl.act import GreedyPolicy
@@ -32,7 +32,7 @@ class Clock:
         self.done = torch.zeros(3, dtype=torch.bool)
         return self._observe()
 
-    def step(self, action: torch.Tensor) -> StepResult:
+    def step(self, action: torch.Tensor, limits: object = None) -> StepResult:
         self.time = torch.where(self.done, 0, self.time + 1)
         reward = self.time.double()
         ended = ~self.done & (self.time == LENGTHS)
@@ -56,7 +56,9 @@ def make(total: int = 300, **settings: float) -> Collector:
     config = LearnerConfig(
         **{"batch_size": 1, "warmup_steps": 30, "replay_capacity": 60, "discount": 0.5, "n_step": 2, **settings}
     )
-    return Collector(Clock(), network, Replay(Clock.widths, 2, 3, config, seed=0), config, total, seed=0)
+    return Collector(
+        Clock(), network, Replay(Clock.widths, 2, 3, config, seed=0), config, ActingConfig(), total, seed=0
+    )
 
 
 def test_rows_hold_what_was_seen_done_and_got() -> None:
@@ -123,6 +125,6 @@ def test_a_lost_environment_begins_new_episodes_that_no_transition_crosses() -> 
 
 def test_evaluation_plays_one_episode_everywhere() -> None:
     collector = make()
-    returns = play_episodes(GreedyPolicy(collector.network), Clock(), seed=0)
+    returns = play_episodes(GreedyPolicy(collector.network, ActingConfig()), Clock(), seed=0)
     assert returns.tolist() == [3, 6, 15]
     assert returns.dtype == torch.float64

@@ -51,18 +51,20 @@ def test_importance_weights_are_normalised_by_the_batch() -> None:
     priorities = filled([1e-9, 1.0, 4.0, 16.0])
     slots = torch.tensor([1, 2, 3])
     expected = torch.tensor([1.0, 0.5, 0.25])
-    torch.testing.assert_close(priorities.importance(slots, torch.tensor(0.5)), expected)
+    torch.testing.assert_close(priorities.importance(priorities.mass[slots], torch.tensor(0.5)), expected)
     # N and the total cancel: (N p / total)^-beta over its largest.
     p = priorities.mass / priorities.mass.sum()
     weights = (4 * p[slots]).pow(-0.7)
-    torch.testing.assert_close(priorities.importance(slots, torch.tensor(0.7)), (weights / weights.max()).float())
-    torch.testing.assert_close(priorities.importance(slots, torch.tensor(0.0)), torch.ones(3))
+    torch.testing.assert_close(
+        priorities.importance(priorities.mass[slots], torch.tensor(0.7)), (weights / weights.max()).float()
+    )
+    torch.testing.assert_close(priorities.importance(priorities.mass[slots], torch.tensor(0.0)), torch.ones(3))
 
 
 def test_full_correction_makes_prioritised_means_unbiased() -> None:
     """At exponent 1, sum of p_i * w_i * x_i is proportional to the plain mean."""
     priorities, x = filled([0.5, 1.0, 4.0, 2.5]), torch.tensor([3.0, -1.0, 2.0, 8.0])
-    weights = priorities.importance(torch.arange(4), torch.tensor(1.0))
+    weights = priorities.importance(priorities.mass, torch.tensor(1.0))
     shares = (priorities.mass / priorities.mass.sum()).float()
     corrected = (shares * weights * x).sum() / (shares * weights).sum()
     torch.testing.assert_close(corrected, x.mean())

@@ -67,7 +67,9 @@ def test_a_run_leaves_metrics_checkpoints_and_events(tmp_path: Path) -> None:
     assert sum(shown[-1].shares.values()) == pytest.approx(1)
     assert list((tmp_path / "run" / "tensorboard").iterdir())
     last, best = load_agent(tmp_path / "run", "last"), load_agent(tmp_path / "run", "best")
-    assert torch.equal(last.network.trunk[0].inner.weight, trainer.learner.network.trunk[0].inner.weight)
+    assert torch.equal(
+        last.network.encoder.trunk[0].inner.weight, trainer.learner.network.encoder.trunk[0].inner.weight
+    )
     best_steps = [r["step"] for r in evaluations if r["evaluation_return"] == summary.best_evaluation]
     assert best.step == best_steps[-1]
 
