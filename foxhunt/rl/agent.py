@@ -11,7 +11,7 @@ from foxhunt.config import NetworkConfig, TrainConfig, from_json, to_json
 from foxhunt.errors import CheckpointError, ConfigError
 from foxhunt.nn.network import Network
 from foxhunt.rl.act import GreedyPolicy
-from foxhunt.rl.checkpoint import Which, load_model
+from foxhunt.rl.checkpoint import Which, load_model, short_reason
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,8 @@ def load_agent(run: Path | str, which: Which = "best", device: torch.device | st
         network = make_network(widths, branches, config.network, config.seed).to(device)
         network.load_state_dict(state["network"])
     except (ConfigError, KeyError, RuntimeError, TypeError) as error:
-        reason = " ".join(str(error).split())
         raise CheckpointError(
-            f"{run}: the {which} checkpoint does not fit this version ({reason}); train again"
+            f"{run}: the {which} checkpoint does not fit this version ({short_reason(error)}); train again"
         ) from None
     return Agent(network, config, widths, branches, state["fitted"], int(state["step"]))
 

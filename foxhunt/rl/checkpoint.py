@@ -75,6 +75,12 @@ def load_training(run: Path) -> dict[str, Any]:
     return read_state(checkpoint_folder(run, "last"), "training")
 
 
+def short_reason(error: Exception, length: int = 160) -> str:
+    """The message of an error on one line, cut where it grows into a list of every key."""
+    reason = " ".join(str(error).split())
+    return reason if len(reason) <= length else f"{reason[:length]} ..."
+
+
 def replace_text(file: Path, text: str) -> None:
     """Write a text file so that readers see the old or the new one, never half."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}")

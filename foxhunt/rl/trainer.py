@@ -13,7 +13,7 @@ from foxhunt.config import TrainConfig, to_json
 from foxhunt.errors import CheckpointError, ConfigError
 from foxhunt.rl.act import GreedyPolicy
 from foxhunt.rl.agent import Agent, derive_seed, load_agent, make_network
-from foxhunt.rl.checkpoint import load_training, replace_text, save_checkpoint
+from foxhunt.rl.checkpoint import load_training, replace_text, save_checkpoint, short_reason
 from foxhunt.rl.collect import Collector, play_episodes
 from foxhunt.rl.learner import Learner
 from foxhunt.rl.profile import PhaseProfile
@@ -97,8 +97,9 @@ class Trainer:
         try:
             trainer._load_state_dict(state)
         except (KeyError, RuntimeError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            raise CheckpointError(f"{run}: the last checkpoint does not fit its config ({reason})") from None
+            raise CheckpointError(
+                f"{run}: the last checkpoint does not fit its config ({short_reason(error)})"
+            ) from None
         trainer.metrics = Metrics(run, keep_bytes=state["metrics_bytes"], step=trainer.step)
         return trainer
 

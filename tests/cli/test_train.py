@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from foxhunt.cli import main
+from foxhunt.presets import PRESETS
 
 TINY = [
     *("--env", "CartPole-v1", "--environments", "4", "--evaluations", "2", "--evaluation-episodes", "2"),
@@ -66,7 +67,7 @@ def test_preset_follows_the_task_and_flags_override_it(tmp_path: Path) -> None:
     [
         ([], "nothing to train on; give --data DIR (a folder written by foxhunt data import) or --env ID"),
         (["--env", "NoSuch-v7"], "cannot make Gymnasium environment 'NoSuch-v7'"),
-        (["--env", "CartPole-v1", "--preset", "best"], "unknown preset 'best'; choose from default, gymnasium"),
+        (["--env", "CartPole-v1", "--preset", "best"], f"unknown preset 'best'; choose from {', '.join(PRESETS)}"),
         (["--env", "CartPole-v1", "--learner.discount", "1.5"], "learner.discount must be in (0, 1]"),
         (["--env", "CartPole-v1", "--data", "x"], "give --data or --env, not both"),
         (
