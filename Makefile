@@ -2,35 +2,41 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+RUN := $(VENV)/.installed-demo
+DEV := $(VENV)/.installed-dev
 
 .PHONY: demo test test-learn lint types check format clean
 
-$(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+$(RUN): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) --editable '.[demo,databento]'
 	touch $@
 
-demo: $(STAMP)  ## import the sample order book, train, back-test, write runs/demo/report.html
+$(DEV): $(RUN)
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+demo: $(RUN)  ## import the sample order book, train, back-test, write runs/demo/report.html
 	$(BIN)/foxhunt demo
 
-test: $(STAMP)  ## every test except the long learning runs
+test: $(DEV)  ## every test except the long learning runs
 	$(BIN)/python -m pytest -n 2 -m "not learn_long"
 
-test-learn: $(STAMP)  ## learning runs over all seeds
+test-learn: $(DEV)  ## learning runs over all seeds
 	$(BIN)/python -m pytest -m "learn or learn_long" tests/learn
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(STAMP)
+types: $(DEV)
 	$(BIN)/mypy
 
 check: lint types test  ## what CI runs
 
-format: $(STAMP)
+format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
