@@ -15,7 +15,7 @@ import torch
 from foxhunt import __version__
 from foxhunt.config import require, to_json
 from foxhunt.data.store import Dataset
-from foxhunt.errors import CheckpointError, ConfigError
+from foxhunt.errors import CheckpointError
 from foxhunt.evaluate import baselines
 from foxhunt.evaluate.arena import Arena, Entry
 from foxhunt.evaluate.facts import market_facts
@@ -29,9 +29,9 @@ from foxhunt.evaluate.summary import AGENT, FLAT, Contender, Summary, mean_profi
 from foxhunt.market.scaling import FeatureScaler
 from foxhunt.market.split import SPLITS, split_tape
 from foxhunt.market.tape import load_tape
-from foxhunt.rl.agent import Agent, load_agent
+from foxhunt.rl.agent import Agent, check_device, load_agent
 from foxhunt.rl.checkpoint import Which
-from foxhunt.rl.task import _digest as tape_digest
+from foxhunt.rl.task import tape_digest
 
 Split = Literal["train", "validate", "test"]
 
@@ -82,7 +82,7 @@ def backtest_run(
     require(split in SPLITS, f"unknown split {split!r}; choose from {', '.join(SPLITS)}")
     require(checkpoint in get_args(Which), f"unknown checkpoint {checkpoint!r}; choose best or last")
     require(seeds >= 1, "seeds must be at least 1")
-    _check_device(device)
+    check_device(device)
     run = Path(run)
     folder = Path(out) if out else run / f"backtest-{split}"
     page = Path(report) if report else None
@@ -191,13 +191,6 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _check_device(device: str) -> None:
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch asserts when it was built without CUDA
-        raise ConfigError(f"device {device!r} cannot be used ({str(error).splitlines()[0]}); try cpu") from None
 
 
 def _command(run: Path, **options: object) -> str:

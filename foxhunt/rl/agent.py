@@ -64,6 +64,14 @@ def load_agent(run: Path | str, which: Which = "best", device: torch.device | st
     return Agent(network, config, widths, branches, state["fitted"], int(state["step"]))
 
 
+def check_device(device: str) -> None:
+    """Raise `ConfigError` when torch cannot use a device here."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch asserts when it was built without CUDA
+        raise ConfigError(f"device {device!r} cannot be used ({str(error).splitlines()[0]}); try cpu") from None
+
+
 def make_network(
     widths: dict[str, int], branches: tuple[tuple[str, int], ...], config: NetworkConfig, seed: int
 ) -> Network:

@@ -60,7 +60,7 @@ def _market_task(config: TrainConfig, fitted: dict[str, Any] | None) -> Task:
 
     assert config.data is not None
     tape = load_tape(Dataset.open(config.data), config.symbols, config.tape)
-    digest = _digest(tape)
+    digest = tape_digest(tape)
     if fitted is not None and fitted["tape"] != digest:
         raise CheckpointError(f"{config.data} has changed since the run started; restore it, or train again")
     parts = split_tape(tape, config.split)
@@ -95,7 +95,7 @@ def cut_into_episodes(tape: Tape, steps: int) -> Tape:
     return replace(tape, segments=torch.tensor(pieces, device=tape.device))
 
 
-def _digest(tape: Tape) -> str:
+def tape_digest(tape: Tape) -> str:
     """Fingerprint of what a tape holds."""
     digest = hashlib.sha256()
     for tensor in (tape.time, tape.touch, tape.execution, tape.windows, tape.trade_volume, tape.market):

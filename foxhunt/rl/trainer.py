@@ -12,7 +12,7 @@ import torch
 from foxhunt.config import TrainConfig, to_json
 from foxhunt.errors import CheckpointError, ConfigError
 from foxhunt.rl.act import GreedyPolicy
-from foxhunt.rl.agent import Agent, derive_seed, load_agent, make_network
+from foxhunt.rl.agent import Agent, check_device, derive_seed, load_agent, make_network
 from foxhunt.rl.checkpoint import load_training, replace_text, save_checkpoint, short_reason
 from foxhunt.rl.collect import Collector, play_episodes
 from foxhunt.rl.learner import Learner
@@ -153,6 +153,7 @@ class Trainer:
             self._saved_step = self.step
 
     def _build(self, config: TrainConfig, fitted: dict[str, Any] | None) -> None:
+        check_device(config.device)
         self.config = config
         self.task = task = make_task(config, fitted)
         environment, learner = task.environment, config.learner

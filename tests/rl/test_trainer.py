@@ -133,6 +133,12 @@ def test_nothing_to_train_on_and_unwritable_output_are_told(tmp_path: Path) -> N
         Trainer(small(tmp_path / "file" / "run"))
 
 
+def test_impossible_device_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"device 'nowhere' cannot be used .* try cpu"):
+        Trainer(TrainConfig(env="CartPole-v1", out=tmp_path / "run", device="nowhere"))
+    assert not (tmp_path / "run").exists()
+
+
 def test_profile_charges_phases() -> None:
     profile = PhaseProfile()
     assert profile.shares() == dict.fromkeys(PHASES, 0.0)
