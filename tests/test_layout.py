@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import foxhunt
+
 PACKAGE = Path(__file__).parents[1] / "foxhunt"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -98,3 +100,10 @@ def test_import_is_fast() -> None:
         for _ in range(3)
     ]
     assert min(runs) < 0.3
+
+
+def test_every_public_name_is_there() -> None:
+    for name in dir(foxhunt):
+        assert getattr(foxhunt, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Tradr'"):
+        foxhunt.Tradr  # noqa: B018
