@@ -18,46 +18,62 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from foxhunt.nn.encoder import HISTORY, HISTORY_VALID
 from foxhunt.nn.network import Network
 from foxhunt.presets import PRESETS
 from foxhunt.rl.capture import CapturedUpdate
 from foxhunt.rl.learner import Learner
-from foxhunt.rl.replay import Batch
+from foxhunt.rl.outcome import Trade
+from foxhunt.rl.replay import Batch, ReplayOptions
 
-WIDTHS: Final = {"market": 32, "portfolio": 8, "ofi": 15, "ofi3": 3}
+WIDTHS: Final = {"market": 32, "portfolio": 9, "ofi": 15, "ofi3": 3, "regime": 2}
 BRANCHES: Final = (("direction", 3), ("magnitude", 3), ("order", 3), ("urgency", 3))
 MODES: Final = ("eager", "compile", "eager+graph", "compile+graph")
 COLUMNS: Final = ("preset", "batch", "mode", "median_ms", "p20_ms", "p80_ms", "updates", "device", "torch", "python")
 """Columns of the results file."""
 
-TOLERANCE: Final = 2e-3
-"""Largest relative difference of the parameters' movement between a fast mode and eager, over three updates. TF32
-products and a compiler's other order of sums stay well below; a wrong or stale input does not."""
+TOLERANCE: Final = 2e-2
+"""Largest relative difference of the parameters' movement between a fast mode and eager, over three updates in full
+float32. Adam turns rounding of tiny gradients into steps of full size, so single parameters may differ; a wrong or stale
+input moves them all."""
 
 
-def make_batch(batch: int, generator: torch.Generator) -> Batch:
-    """Random transitions of the trading environment's shape."""
-    device = generator.device
+def make_batch(learner: Learner, batch: int, generator: torch.Generator) -> Batch:
+    """Random transitions of the trading environment's shape, with whatever the learner's network reads."""
+    device, network = generator.device, learner.network
+    options = ReplayOptions.of(network, learner.config)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(batch, *shape, generator=generator, device=device)
 
     def observation() -> dict[str, Tensor]:
-        return {n: torch.randn(batch, w, generator=generator, device=device) for n, w in WIDTHS.items()}
+        parts = {name: normal(width) for name, width in WIDTHS.items()}
+        parts["regime"] = parts["regime"].sigmoid()
+        if options.memory:
+            parts[HISTORY] = normal(options.past, options.memory)
+            parts[HISTORY_VALID] = normal(options.past) > -1
+        return parts
 
+    trade = Trade(normal() > -1, normal(), normal().abs(), normal().abs(), normal().abs() + 1)
     return Batch(
         observation=observation(),
         action=torch.randint(3, (batch, len(BRANCHES)), generator=generator, device=device),
-        reward=torch.randn(batch, generator=generator, device=device),
+        reward=normal(),
         discount=torch.full((batch,), 0.97, device=device),
         next_observation=observation(),
-        weight=torch.rand(batch, generator=generator, device=device),
+        weight=normal().sigmoid(),
         slot=torch.arange(batch, device=device),
+        consecutive=normal()[: batch // 2] > -1 if options.pairs else None,
+        trade=trade if options.horizon else None,
     )
 
 
 def make_learner(preset: str, device: torch.device, compile: bool) -> Learner:
-    """A fresh learner; the same weights every time."""
+    """A fresh learner; the same weights every time. Hidden 256, and 32 quantiles where there are any."""
     config = PRESETS[preset]
     torch.manual_seed(0)
-    network = Network(WIDTHS, BRANCHES, replace(config.network, hidden1=256, hidden2=256)).to(device)
+    sizes = replace(config.network, hidden1=256, hidden2=256, quantiles=32 if config.network.quantiles else 0)
+    network = Network(WIDTHS, BRANCHES, sizes).to(device)
     return Learner(network, config.learner, total_updates=100_000, compile=compile)
 
 
@@ -98,12 +114,16 @@ def measure(preset: str, size: int, mode: str, device: torch.device, seconds: fl
     """One row of the results; refuses to time a mode that does not learn what eager learns."""
     torch.compiler.reset()
     generator = torch.Generator(device).manual_seed(size)
-    batches = [make_batch(size, generator) for _ in range(3)]
+    shape = make_learner(preset, device, compile=False)
+    batches = [make_batch(shape, size, generator) for _ in range(3)]
     if mode != "eager":
+        torch.set_float32_matmul_precision("highest")
         expected, got = movement(preset, "eager", batches), movement(preset, mode, batches)
         error = float((got - expected).norm() / expected.norm())
         if not error < TOLERANCE:
             sys.exit(f"{preset} at batch {size}: {mode} moves the parameters {error:.1e} away from eager; not timed")
+        torch.compiler.reset()
+    torch.set_float32_matmul_precision("high")
     _, update = make_update(preset, mode, batches[0])
     times = time_update(update, batches, seconds)
     quantiles = statistics.quantiles(times, n=5)
@@ -124,19 +144,23 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     device = torch.device(options.device)
     modes = [mode for mode in options.mode if device.type == "cuda" or "graph" not in mode]
-    torch.set_float32_matmul_precision("high")
-    rows = []
+    rows: list[dict[str, object]] = []
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     for preset in options.preset:
         for size in options.batch:
             for mode in modes:
                 rows.append(measure(preset, size, mode, device, options.seconds))
                 print(*(f"{rows[-1][c]}" for c in COLUMNS[:6]), sep="  ", flush=True)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("w", newline="") as file:
+                _write(options.out, rows)
+    return 0
+
+
+def _write(out: Path, rows: list[dict[str, object]]) -> None:
+    """Write all rows so far: a run cut short keeps what it measured."""
+    with out.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         writer.writerows(rows)
-    return 0
 
 
 if __name__ == "__main__":

@@ -106,10 +106,10 @@ def raw_features(tape: Tape) -> Float[Tensor, "rows width"]:
 
 
 def regime(tape: Tape) -> Float[Tensor, "rows 2"]:
-    """What each row tells of its regime: short over long volatility, at most 10, and stability in [0, 1]."""
+    """What each row tells of its regime: short over long volatility, at most `CLIP`, and stability in [0, 1]."""
     at = {name: column for column, name in enumerate(tape.market_names)}
     short, long = (tape.market[:, column] for name, column in at.items() if name.startswith("volatility_"))
-    ratio = torch.where(long > 0, short / long.clamp(min=1e-12), 1.0).clamp(max=10)
+    ratio = torch.where(long > 0, short / long.clamp(min=1e-12), 1.0).clamp(max=CLIP)
     return torch.stack([ratio, tape.market[:, at["regime_stability"]]], 1)
 
 

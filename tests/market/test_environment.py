@@ -185,7 +185,7 @@ def test_observations_are_float32_of_the_stated_widths(tape: Tape) -> None:
     environment = TradingEnvironment(tape, MARKET, 8)
     observation = environment.reset(0)
     assert {name: part.shape[1] for name, part in observation.items()} == environment.widths
-    assert set(observation) == {"market", "ofi", "ofi3", "portfolio"}
+    assert set(observation) == {"market", "ofi", "ofi3", "portfolio", "regime"}
     for action in actions(6, 8, 40):
         for part in environment.step(action).observation.values():
             assert part.dtype == torch.float32
