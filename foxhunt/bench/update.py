@@ -34,8 +34,8 @@ COLUMNS: Final = ("preset", "batch", "mode", "median_ms", "p20_ms", "p80_ms", "u
 
 TOLERANCE: Final = 2e-2
 """Largest relative difference of the parameters' movement between a fast mode and eager, over three updates in full
-float32. Adam turns rounding of tiny gradients into steps of full size, so single parameters may differ; a wrong or stale
-input moves them all."""
+float32. Adam turns rounding of tiny gradients into steps of full size, so single parameters may differ; a wrong or
+stale input moves them all."""
 
 
 def make_batch(learner: Learner, batch: int, generator: torch.Generator) -> Batch:
