@@ -35,7 +35,8 @@ class CapturedUpdate:
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
         """Learn from `batch`. The tensors returned are overwritten by the next call."""
         for static, fresh in zip(tree_leaves(self.batch), tree_leaves(batch), strict=True):
-            static.copy_(fresh)
+            if static is not None:
+                static.copy_(fresh)
         self.graph.replay()
         return self.metrics
 
