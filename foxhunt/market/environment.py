@@ -154,7 +154,9 @@ class TradingEnvironment:
         row, state = self._state.row, self._state
         instrument = self.tape.instrument.index_select(0, row)
         widths = [self.widths[name] for name in ("market", "ofi", "ofi3")]
-        market, ofi, ofi3 = torch.split(self._features.index_select(0, row), widths, 1)
+        # Contiguous, as a resumed run loads them: products of strided views may round otherwise.
+        features = torch.split(self._features.index_select(0, row), widths, 1)
+        market, ofi, ofi3 = (part.contiguous() for part in features)
         return {
             "market": market,
             "ofi": ofi,

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from foxhunt.config import LearnerConfig, MarketConfig, NetworkConfig, TrainConfig
+from foxhunt.config import ActingConfig, LearnerConfig, MarketConfig, NetworkConfig, TrainConfig
 from foxhunt.data.imported import Imported
 from foxhunt.data.simulator import SimulatorConfig, simulate
 from foxhunt.data.store import write_dataset
 from foxhunt.errors import CheckpointError
+from foxhunt.presets import PRESETS
 from foxhunt.rl.checkpoint import checkpoint_folder
 from foxhunt.rl.state import read_state
 from foxhunt.rl.trainer import Trainer
@@ -37,6 +38,17 @@ MARKET = replace(
     market=MarketConfig(episode_steps=40),
     network=NetworkConfig(hidden1=8, hidden2=8, head_hidden=8, atoms=11),
 )
+
+
+FULL = replace(
+    MARKET,
+    network=replace(
+        PRESETS["full"].network, hidden1=8, hidden2=8, head_hidden=8, atoms=11, history=6, quantiles=4, plan_horizon=5
+    ),
+    learner=replace(MARKET.learner, predictive_coding=0.01, replay_capacity=400),
+    acting=ActingConfig(values="quantile", cvar=0.5, risk_budget=True, selectivity=True, trade_plan=True),
+)
+"""Every head on, and every one of them acting."""
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +111,9 @@ def test_cartpole_resumes_bit_for_bit(tmp_path: Path, stop: int, trunk: str) -> 
     assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
-@pytest.mark.parametrize("stop", [44, 300])
-def test_a_market_run_resumes_bit_for_bit(tmp_path: Path, simulated: Path, stop: int) -> None:
-    config = replace(MARKET, data=simulated)
+@pytest.mark.parametrize(("preset", "stop"), [(MARKET, 44), (MARKET, 300), (FULL, 300)], ids=["early", "late", "full"])
+def test_a_market_run_resumes_bit_for_bit(tmp_path: Path, simulated: Path, preset: TrainConfig, stop: int) -> None:
+    config = replace(preset, data=simulated)
     Trainer(replace(config, out=tmp_path / "whole")).train()
     Trainer(replace(config, out=tmp_path / "parts")).train(stop_at=stop)
     assert Trainer.resume(tmp_path / "parts").train().finished
