@@ -25,7 +25,7 @@ test: $(DEV)  ## every test except the long learning runs
 	$(BIN)/python -m pytest -n 2 -m "not learn_long"
 
 test-learn: $(DEV)  ## learning runs over all seeds
-	$(BIN)/python -m pytest -m "learn or learn_long" tests/learn
+	$(BIN)/python -m pytest -n 2 -m "learn or learn_long" tests/learn
 
 lint: $(DEV)
 	$(BIN)/ruff check .
