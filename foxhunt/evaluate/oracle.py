@@ -7,11 +7,9 @@ from torch import Tensor
 
 from foxhunt.data.simulator import Simulation
 from foxhunt.evaluate.arena import Arena
+from foxhunt.evaluate.baselines import FULL
 from foxhunt.interface import Decision, Observation
 from foxhunt.market.actions import CROSS, FLAT, URGENT
-
-FULL = 2
-"""Action of the magnitude branch."""
 
 
 class Oracle:

@@ -8,12 +8,11 @@ from torch import Tensor
 
 from foxhunt.config import ActingConfig
 from foxhunt.interface import Decision, Limits, Observation
+from foxhunt.market.actions import FLAT
 from foxhunt.nn.encoder import HISTORY, HISTORY_VALID
 from foxhunt.nn.network import Network, NetworkOutput
 from foxhunt.rl.quantile import lower_tail
 
-SHORT, FLAT, LONG = 0, 1, 2
-"""Actions of the direction branch."""
 QUANTILE_LEVELS = 32
 """Evenly spaced levels at which the quantile head is read when acting."""
 
