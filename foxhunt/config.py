@@ -43,6 +43,10 @@ class TapeConfig:
     """Book levels kept a side."""
     latency: str = "0ms"
     """Order-entry latency: an order decided at t can fill from the first event after t + latency on."""
+    data_latency: str = "0ms"
+    """Market-data latency: a decision at t knows the market, and its own fills, of t - data_latency."""
+    execution: Literal["next", "known"] = "next"
+    """Book that an arriving order meets: the first tradable one after its arrival, or the one standing then."""
     stale_after: str = "30s"
     """A book older than this is stale: nothing fills and nothing is decided on it."""
     ofi_levels: int = 5
@@ -57,7 +61,9 @@ class TapeConfig:
             require(duration_ns(self.every) > 0, "tape.every must be longer than 0")
         else:
             require(events > 0, "tape.every must be at least 1ev")
-        require(duration_ns(self.latency) >= 0, "tape.latency must not be negative")
+        for name in ("latency", "data_latency"):
+            require(duration_ns(getattr(self, name)) >= 0, f"tape.{name} must not be negative")
+        require(self.execution in ("next", "known"), f"tape.execution must be next or known, not {self.execution!r}")
         require(duration_ns(self.stale_after) > 0, "tape.stale_after must be longer than 0")
         require(1 <= self.levels <= 10, "tape.levels must be 1 to 10")
         require(1 <= self.ofi_levels <= self.levels, "tape.ofi_levels must be 1 to tape.levels")

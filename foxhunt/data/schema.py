@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
 
+from foxhunt.config import duration_ns
 from foxhunt.errors import DataError
 
 PRICE_SCALE: Final = 1_000_000_000
@@ -86,6 +87,10 @@ class Instrument:
     """Fee on passive fills, in currency for each lot."""
     taker_per_lot: float = 0.0
     """Fee on aggressive fills, in currency for each lot."""
+    funding_bps: float = 0.0
+    """Funding of a perpetual in basis points of the position's value, which longs pay and shorts receive."""
+    funding_every: str = "8h"
+    """Interval of funding, counted from midnight UTC."""
     timezone: str = "UTC"
     sessions: tuple[tuple[str, str], ...] = ()
     """Continuous trading in local clock time, ("09:30", "11:30"), half-open; empty means round the clock."""
@@ -99,6 +104,8 @@ class Instrument:
             raise DataError(f"instrument {self.symbol}: tick_size {self.tick_size} is finer than 1e-9")
         if self.order_lots < 1:
             raise DataError(f"instrument {self.symbol}: order_lots must be at least 1, not {self.order_lots}")
+        if duration_ns(self.funding_every) <= 0:
+            raise DataError(f"instrument {self.symbol}: funding_every must be longer than 0")
 
     @property
     def tick(self) -> int:

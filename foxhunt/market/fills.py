@@ -24,7 +24,7 @@ class Evidence(NamedTuple):
     level: Int[Tensor, " n"]
     """Where those lots stand in the memory of taken lots now."""
     level_next: Int[Tensor, " n"]
-    """Where they stand at the next row, if not in the memory yet."""
+    """Where they stand in it when it is laid over the next book."""
 
 
 ANY_PRICE: Final = 1 << 62
@@ -32,10 +32,9 @@ ANY_PRICE: Final = 1 << 62
 
 
 def within(
-    tick: Int[Tensor, "n levels"], side: Int[Tensor, " n"], limit: Int[Tensor, " n"], any_price: Bool[Tensor, " n"]
+    tick: Int[Tensor, "n levels"], side: Int[Tensor, " n"], signed_limit: Int[Tensor, " n"]
 ) -> Bool[Tensor, "n levels"]:
-    """Levels at which an order may trade."""
-    signed_limit = torch.where(any_price, ANY_PRICE, side * limit)
+    """Levels at which an order may trade whose limit price times its side is `signed_limit`."""
     return side.unsqueeze(1) * tick <= signed_limit.unsqueeze(1)
 
 
@@ -88,25 +87,42 @@ def window_evidence(
     )
 
 
+class Rested(NamedTuple):
+    """What a window did to resting orders."""
+
+    fill: Int[Tensor, " n"]
+    ahead: Int[Tensor, " n"]
+    """Lots still ahead."""
+    best: Int[Tensor, " n"]
+    """Part of the fill that consumed lots displayed at the best opposite price."""
+    deeper: Int[Tensor, " n"]
+    """Part of it that consumed displayed lots beyond those."""
+
+
 def rest(
     evidence: Evidence,
     remaining: Int[Tensor, " n"],
     ahead: Int[Tensor, " n"],
     taken: Int[Tensor, " n"],
+    standing: Int[Tensor, " n"] | None,
     through_fills_all: bool,
-) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"], Int[Tensor, " n"]]:
-    """Fill of resting orders, lots still ahead, and the part of the fill that consumed displayed lots.
+) -> Rested:
+    """Fill resting orders with what a window shows.
 
-    Trades at the price eat the queue first and fill with what is left; trades through the price fill in full; a book
-    that crosses the order fills up to the lots it shows beyond those `taken` before. Trades and book are two sights of
-    the same sellers, so the larger counts, not the sum.
+    Trades at the price eat the queue first and fill with what is left; trades through the price fill in full. A book
+    that crosses the order fills up to the lots it shows: at the best opposite price of the window those beyond `taken`,
+    in the book that ends the window the untaken lots of all levels within the price (`standing`), whichever is more.
+    Trades and book are two sights of the same sellers, so the larger counts, not the sum.
     """
     by_trades = (evidence.at - ahead).clamp(min=0) + evidence.through
-    by_book = (evidence.shown - taken).clamp(min=0)
+    by_best = (evidence.shown - taken).clamp(min=0)
+    by_book = by_best if standing is None else torch.maximum(by_best, torch.where(evidence.crossed, standing, 0))
     passed = (evidence.through > 0) | evidence.crossed
     fill = torch.minimum(remaining, torch.maximum(by_trades, by_book))
+    displayed = torch.minimum((fill - by_trades).clamp(min=0), by_book)
+    best = torch.minimum(displayed, by_best)
     if through_fills_all:
         fill = torch.where(passed, remaining, fill)
     # An unknown place stays unknown whatever trades there.
     waiting = torch.where(ahead < UNKNOWN, (ahead - evidence.at).clamp(min=0), ahead)
-    return fill, torch.where(passed, 0, waiting), torch.minimum((fill - by_trades).clamp(min=0), by_book)
+    return Rested(fill, torch.where(passed, 0, waiting), best, displayed - best)

@@ -94,6 +94,8 @@ class StepEvents(NamedTuple):
     taker_fee: Float[Tensor, " environments"]
     maker_fee: Float[Tensor, " environments"]
     liquidation_fee: Float[Tensor, " environments"]
+    funding: Float[Tensor, " environments"]
+    """Funding paid on reaching the next row; negative is received."""
     position: Int[Tensor, " environments"]
     cash: Float[Tensor, " environments"]
     worth: Float[Tensor, " environments"]

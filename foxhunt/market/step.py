@@ -16,7 +16,7 @@ from foxhunt.market.account import Account, affordable_lots, apply_fill, equity,
 from foxhunt.market.actions import Intent, Order, Rules, decode
 from foxhunt.market.brackets import arm_bracket, check_bracket, close_now, risk_cap
 from foxhunt.market.fees import Terms, maker_fee, taker_fee
-from foxhunt.market.fills import better_lots, rest, take, window_evidence, within, worst_tick
+from foxhunt.market.fills import ANY_PRICE, better_lots, rest, take, window_evidence, within, worst_tick
 from foxhunt.market.queue import UNKNOWN, advance_queue, displayed_at
 from foxhunt.market.state import MarketState, StepEvents
 from foxhunt.market.tape import EARLY, FRESH, KEPT, Tape
@@ -41,10 +41,6 @@ class _Maker(NamedTuple):
     fee: Tensor
     traded: Tensor
     """Lots traded at the order's price."""
-    shown: Tensor
-    """Part of the fill that consumed displayed lots, at `level` or `level_next` of the memory."""
-    level: Tensor
-    level_next: Tensor
 
 
 class _Taker(NamedTuple):
@@ -81,23 +77,20 @@ def advance(
         action = close_now(action, bracket_exit > 0)
     intent = decode(action, active, state.account.position, cap, state.order, touch, terms, rules)
 
-    # `taken` is carried from book to book; each carry makes a new tensor, which the fills on that book then add to.
+    # `taken` is carried from book to book; each carry makes a new tensor, which the fills up to that book then add to.
     early, taken = _fill_on_the_way(tape, market, terms, state)
     taker, order, lots = _reach_market(tape, market, terms, early, intent, taken, row)
     window = torch.where(intent.stays, KEPT, FRESH)
-    maker = _fill_resting(tape, market, terms, taker.account, order, taken, row, window)
-    _remember(taken, maker.level, maker.shown)
-
     row = row + active.long()
-    taken = _carry(taken, tape.decision_from, row)
-    _remember(taken, maker.level_next, maker.shown)
+    maker, taken = _fill_resting(tape, market, terms, taker.account, order, taken, state.row, window, row)
     traded = maker.traded + torch.where(intent.stays, early.traded, 0) if tape.has_early else maker.traded
     order = _age_in_queue(tape, market, terms, maker.order, traded, row)
 
     half_ticks = tape.touch.index_select(0, row).sum(1)
-    worth = equity(maker.account, terms, half_ticks)
-    terminated = active & must_close(maker.account, terms, half_ticks, worth, market.maintenance)
-    forced = _liquidate(tape, terms, maker.account, taken, row, terminated)
+    account, funding = _pay_funding(tape, terms, maker.account, half_ticks, row, active)
+    worth = equity(account, terms, half_ticks)
+    terminated = active & must_close(account, terms, half_ticks, worth, market.maintenance)
+    forced = _liquidate(tape, terms, account, taken, row, terminated)
     worth = equity(forced.account, terms, half_ticks)
     truncated = active & (row == state.last) & ~terminated
     done = state.done | terminated | truncated
@@ -141,6 +134,7 @@ def advance(
         taker_fee=taker.fee,
         maker_fee=maker.fee,
         liquidation_fee=forced.fee,
+        funding=funding,
         position=forced.account.position,
         cash=forced.account.cash,
         worth=worth,
@@ -157,14 +151,9 @@ def _fill_on_the_way(tape: Tape, market: MarketConfig, terms: Terms, state: Mark
     account, order, taken, row = state.account, state.order, state.taken, state.row
     if not tape.has_early:
         nothing = torch.zeros_like(row)
-        maker = _Maker(account, order, nothing, torch.zeros_like(state.worth), nothing, nothing, nothing, nothing)
+        maker = _Maker(account, order, nothing, torch.zeros_like(state.worth), nothing)
         return maker, _carry(taken, tape.execution_from, row)
-    maker = _fill_resting(tape, market, terms, account, order, taken, row, torch.full_like(row, EARLY))
-    taken = taken.clone()
-    _remember(taken, maker.level, maker.shown)
-    taken = _carry(taken, tape.execution_from, row)
-    _remember(taken, maker.level_next, maker.shown)
-    return maker, taken
+    return _fill_resting(tape, market, terms, account, order, taken, row, torch.full_like(row, EARLY), None)
 
 
 def _reach_market(
@@ -181,7 +170,8 @@ def _reach_market(
     level = _memory_index(side > 0, tape.levels)
 
     untaken = (size - taken.gather(1, level)).clamp(min=0)
-    offered = torch.where(within(tick, side, intent.tick, intent.crosses), untaken, 0)
+    limit = torch.where(intent.crosses, ANY_PRICE, side * intent.tick)
+    offered = torch.where(within(tick, side, limit), untaken, 0)
     better = better_lots(offered)
     wanted = torch.where(stays, 0, intent.quantity)
     price = torch.where(intent.crosses, worst_tick(tick, better, wanted), intent.tick)
@@ -236,24 +226,52 @@ def _fill_resting(
     taken: Tensor,
     row: Tensor,
     window: Tensor,
-) -> _Maker:
-    """Fill working orders with what their window shows."""
+    end: Tensor | None,
+) -> tuple[_Maker, Tensor]:
+    """Fill working orders with what their window shows.
+
+    `end` is the row whose decision book ends the window, None for the early window, which no book of the tape ends.
+    Returns the memory of taken lots laid over the book after the window too.
+    """
     evidence = window_evidence(tape, row, window, order.side, order.tick)
     used = taken.gather(1, evidence.level.unsqueeze(1)).squeeze(1)
-    fill, ahead, shown = rest(evidence, order.remaining, order.ahead, used, market.through == "full")
-    lots = fill * order.side
+    if end is None:
+        taken, standing = _carry(taken, tape.execution_from, row), None
+    else:
+        taken = _carry(taken, tape.decision_from, end)
+        level = _memory_index(order.side > 0, tape.levels)
+        tick, size = _side_of_book(tape.decision, end, order.side > 0)
+        size = torch.where(within(tick, order.side, order.side * order.tick), size, 0)
+        standing = (size - taken.gather(1, level)).clamp(min=0).sum(1)
+    rested = rest(evidence, order.remaining, order.ahead, used, standing, market.through == "full")
+    # A level that is gone by the next book has no place in the memory.
+    best = torch.where(evidence.level_next < 2 * tape.levels, rested.best, 0)
+    taken.scatter_add_(1, evidence.level_next.unsqueeze(1), best.unsqueeze(1))
+    if end is not None:
+        untaken = (size - taken.gather(1, level)).clamp(min=0)
+        taken.scatter_add_(1, level, take(untaken, better_lots(untaken), rested.deeper))
+    lots = rested.fill * order.side
     notional = lots * order.tick
     fee = maker_fee(terms, lots, notional)
-    return _Maker(
+    maker = _Maker(
         account=apply_fill(account, terms, lots, notional, fee),
-        order=order._replace(remaining=order.remaining - fill, ahead=ahead),
+        order=order._replace(remaining=order.remaining - rested.fill, ahead=rested.ahead),
         lots=lots,
         fee=fee,
         traded=evidence.at,
-        shown=shown,
-        level=evidence.level,
-        level_next=evidence.level_next,
     )
+    return maker, taken
+
+
+def _pay_funding(
+    tape: Tape, terms: Terms, account: Account, half_ticks: Tensor, row: Tensor, active: Tensor
+) -> tuple[Account, Tensor]:
+    """Funding due on the way to the row, paid by the position held there."""
+    if tape.funding is None:
+        return account, torch.zeros_like(account.cash)
+    due = tape.funding.index_select(0, row) * active
+    paid = account.position * half_ticks * (terms.tick_value * 0.5) * due
+    return account._replace(cash=account.cash - paid), paid
 
 
 def _age_in_queue(tape: Tape, market: MarketConfig, terms: Terms, order: Order, traded: Tensor, row: Tensor) -> Order:
@@ -283,9 +301,3 @@ def _memory_index(asks: Tensor, levels: int) -> Tensor:
 def _carry(taken: Tensor, source: Tensor, row: Tensor) -> Tensor:
     """The memory of taken lots laid over another book, as a new tensor: levels that vanished are forgotten."""
     return taken.gather(1, source.index_select(0, row).long())
-
-
-def _remember(taken: Tensor, level: Tensor, lots: Tensor) -> None:
-    """Add taken lots at one level; the column that belongs to no level keeps nothing."""
-    known = level < taken.shape[1] - 1
-    taken.scatter_add_(1, level.unsqueeze(1), torch.where(known, lots, 0).unsqueeze(1))

@@ -37,10 +37,10 @@ EXTREME_TICK: Final = 0
 EXTREME_SIZE: Final = 1
 """Largest size shown at that price; 0 when the window shows nothing."""
 EXTREME_LEVEL: Final = 2
-"""Where that level stands in this row's execution book (its decision book for the early window)."""
+"""Where that level stands in this row's execution book (its decision book for the early window), nowhere if not."""
 EXTREME_NEXT: Final = 3
-"""Where it stands in the next book of the chain, the next row's decision book (this row's execution book for the early
-window), if it is not in the first."""
+"""Where it stands in the next book of the chain: the next row's decision book (this row's execution book for the early
+window)."""
 VOLUME_BEFORE: Final = 4
 """Prefix sum of traded volume in front of the window's first trade."""
 WINDOW_FIELDS: Final = 5
@@ -62,6 +62,7 @@ class Tape:
     """Index into `instruments`."""
     time: Int[Tensor, " rows"]
     execution_time: Int[Tensor, " rows"]
+    """When new orders of the row meet the execution book."""
     clock: Int[Tensor, " rows"]
     """Local time of day at `time`, ns since midnight in the instrument's timezone."""
     touch: Int[Tensor, "rows 2"]
@@ -90,6 +91,8 @@ class Tape:
     ofi3: Float[Tensor, "rows 3"]
     """Best-level order-flow imbalance at the three horizons."""
     market_names: tuple[str, ...]
+    funding: Float[Tensor, " rows"] | None = None
+    """Share of the position's value that a holder pays on reaching the row; None where no instrument has funding."""
 
     @property
     def rows(self) -> int:

@@ -12,7 +12,7 @@ from foxhunt.config import TapeConfig
 from foxhunt.data.schema import Instrument, level_columns
 from foxhunt.errors import DataError
 from foxhunt.market.book_events import Books, Trades, last_of_stamp, level_lives, read_books, read_trades
-from foxhunt.market.clock import Rows, decision_rows, local_clock, sessions
+from foxhunt.market.clock import Rows, decision_rows, funding_due, local_clock, sessions
 from foxhunt.market.features import FeatureInputs, compute_features, market_names, order_flow_imbalance
 from foxhunt.market.tape import EARLY, FRESH, KEPT, TICK, VOLUME_BEFORE, Tape
 from foxhunt.market.windows import Flow, carry_over, extremes, sort_trades, window_stamps
@@ -29,6 +29,7 @@ class _Part:
 
     rows: Rows
     execution_time: Integers
+    funding: NDArray[np.float64]
     clock: Integers
     decision: Integers
     execution: Integers
@@ -78,6 +79,7 @@ def build_tape(parts: Sequence[tuple["pl.DataFrame", "pl.DataFrame", Instrument]
         ofi=torch.cat([f.ofi for f in features]),
         ofi3=torch.cat([f.ofi3 for f in features]),
         market_names=market_names(config),
+        funding=join("funding") if any(part.funding.any() for part in built) else None,
     )
 
 
@@ -126,14 +128,16 @@ def _build_part(book: "pl.DataFrame", trade_frame: "pl.DataFrame", instrument: I
     now, reached, later = lives[decision], lives[execution], np.roll(lives[decision], -1, axis=0)
     decision_from = carry_over(now, np.roll(reached, 1, axis=0))
     decision_from[rows.segments[:, 0]] = 2 * config.levels
-    stamps = window_stamps(rows, books.time[execution])
+    execution_time = np.maximum(books.time[execution], rows.arrival)
+    stamps = window_stamps(rows, execution_time)
     table = [
         extremes(books[tradable], lives[tradable], stamps[window], here, following)
         for window, here, following in ((KEPT, reached, later), (FRESH, reached, later), (EARLY, now, reached))
     ]
     return _Part(
         rows=rows,
-        execution_time=books.time[execution],
+        execution_time=execution_time,
+        funding=funding_due(rows, instrument),
         clock=local_clock(rows.time, instrument.timezone)[1],
         decision=np.stack([books.tick[decision], books.size[decision]], 2),
         execution=np.stack([books.tick[execution], books.size[execution]], 2),

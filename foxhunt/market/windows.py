@@ -35,8 +35,11 @@ class Flow:
     volume: Integers
 
 
-def window_stamps(rows: Rows, execution_time: Integers) -> dict[int, tuple[Integers, Integers]]:
-    """First and last stamp (inclusive) of every window of every row; empty on the last row of a segment."""
+def window_stamps(rows: Rows, joined: Integers) -> dict[int, tuple[Integers, Integers]]:
+    """First and last stamp (inclusive) of every window of every row; empty on the last row of a segment.
+
+    `joined` is when each row's new orders join the book.
+    """
     end = np.append(rows.time[1:], 0) - 1
     last = rows.segments[:, 1] - 1
     early_end = rows.arrival.copy()
@@ -44,7 +47,7 @@ def window_stamps(rows: Rows, execution_time: Integers) -> dict[int, tuple[Integ
         stop[last] = 0
     return {
         KEPT: (rows.arrival + 1, end),
-        FRESH: (execution_time + 1, end),
+        FRESH: (joined + 1, end),
         EARLY: (rows.time, early_end),
     }
 
@@ -70,10 +73,8 @@ def extremes(
         result[owner, order_side, EXTREME_TICK] = tick[chosen]
         result[owner, order_side, EXTREME_SIZE] = size[chosen]
         life = lives[extreme, side, 0]
-        now = _locate(life, here[owner, side], side, levels)
-        later = _locate(life, following[owner, side], side, levels)
-        result[owner, order_side, EXTREME_LEVEL] = now
-        result[owner, order_side, EXTREME_NEXT] = np.where(now == nowhere, later, nowhere)
+        result[owner, order_side, EXTREME_LEVEL] = _locate(life, here[owner, side], side, levels)
+        result[owner, order_side, EXTREME_NEXT] = _locate(life, following[owner, side], side, levels)
     return result
 
 

@@ -184,7 +184,7 @@ def test_ticks_and_lots_are_integers_end_to_end() -> None:
     environment.step(torch.full((4, 4), 2))
     assert environment.events is not None
     for name, value in environment.events._asdict().items():
-        money = name.endswith("fee") or name in ("cash", "worth")
+        money = name.endswith("fee") or name in ("cash", "worth", "funding")
         assert value.dtype == (torch.float64 if money else value.dtype)
         assert money or value.dtype in (torch.int64, torch.bool), name
     for tensor in (tape.touch, tape.decision, tape.execution, tape.windows, tape.trade_volume):

@@ -38,8 +38,21 @@ def pair(seed: int, config: TapeConfig) -> tuple[Tape, Tape, int]:
 
 CONFIGS = st.sampled_from(
     [
-        TapeConfig(levels=3, ofi_levels=3, every=every, latency=latency, volatility_windows=(3, 9))
-        for every, latency in (("1s", "0ms"), ("500ms", "250ms"), ("2ev", "0ms"))
+        TapeConfig(
+            levels=3,
+            ofi_levels=3,
+            every=every,
+            latency=latency,
+            data_latency=age,
+            execution=execution,
+            volatility_windows=(3, 9),
+        )
+        for every, latency, age, execution in (
+            ("1s", "0ms", "0ms", "next"),
+            ("500ms", "250ms", "0ms", "next"),
+            ("2ev", "0ms", "0ms", "next"),
+            ("1s", "100ms", "300ms", "known"),
+        )
     ]
 )
 

@@ -13,6 +13,7 @@ from foxhunt.data.schema import Instrument
 from .frames import SECOND, BookRow, Level, TradeRow
 
 BUY, SELL = 1, -1
+NEVER = -1
 
 
 @dataclass
@@ -59,6 +60,7 @@ class Step:
     takes: list[Level] = field(default_factory=list)
     maker: int = 0
     forced: list[Level] = field(default_factory=list)
+    funding: float = 0.0
 
 
 class Market:
@@ -74,13 +76,15 @@ class Market:
             if self.books and self.books[-1].stamp == book.stamp:
                 self.books.pop()
             self.books.append(book)
-        self.latency = duration_ns(config.latency)
+        self.age = duration_ns(config.data_latency)
+        self.delay = self.age + duration_ns(config.latency)
+        self.known = config.execution == "known"
         self.rows: list[tuple[int, int]] = []
         self.segments: list[tuple[int, int]] = []
         self._lay_clock(config)
 
     def _lay_clock(self, config: TapeConfig) -> None:
-        """Rows (decision stamp, stamp of the execution book or 0 where there is none) of every segment."""
+        """Rows (stamp up to which data are known, stamp of the execution book or NEVER) of every segment."""
         stretch: list[int] = []
         stretches = [stretch]
         for book in self.books:
@@ -92,20 +96,26 @@ class Market:
         for stamps in stretches:
             rows: list[tuple[int, int]] = []
             for instant in self._instants(stamps, config):
-                if rows and (rows[-1][1] == 0 or instant < rows[-1][1]):
-                    continue
-                later = [s for s in stamps if s > instant + 1 + self.latency]
-                rows.append((instant + 1, later[0] if later else 0))
+                arrival = instant + 1 + self.delay
+                if rows:
+                    busy = rows[-1][0] + self.delay if self.known else rows[-1][1]
+                    if rows[-1][1] == NEVER or instant < busy:
+                        continue
+                if self.known:
+                    rows.append((instant + 1, [s for s in stamps if s <= arrival][-1]))
+                else:
+                    later = [s for s in stamps if s > arrival]
+                    rows.append((instant + 1, later[0] if later else NEVER))
             if len(rows) >= 2:
                 self.segments.append((len(self.rows), len(self.rows) + len(rows)))
                 self.rows += rows
 
-    @staticmethod
-    def _instants(stamps: list[int], config: TapeConfig) -> list[int]:
+    def _instants(self, stamps: list[int], config: TapeConfig) -> list[int]:
         if (events := event_count(config.every)) is not None:
             return stamps[events - 1 :: events]
         every = duration_ns(config.every)
-        return [i for i in range(0, stamps[-1] + 1, every) if i >= stamps[0]] if stamps else []
+        instants = [i - self.age for i in range(0, stamps[-1] + self.age + 1, every)] if stamps else []
+        return [i for i in instants if i >= stamps[0]]
 
     def book_before(self, stamp: int) -> int:
         """Index of the last tradable book stamped before."""
@@ -146,7 +156,8 @@ class Trader:
         """One decision, as `docs/market.md` tells it."""
         direction, magnitude, kind, urgency = action
         stamp, reached = self.market.rows[self.row]
-        arrival, end = stamp + self.market.latency, self.market.rows[self.row + 1][0]
+        arrival, end = stamp + self.market.delay, self.market.rows[self.row + 1][0]
+        joined = max(arrival, reached)
         result = Step(0.0, False, False)
 
         # Decide, on what is known now.
@@ -180,22 +191,23 @@ class Trader:
             old.remaining = min(old.remaining, max(quantity - abs(result.early), 0))
             old.target = target
             old.age = 0 if restarts else old.age
-            result.maker, traded = self._rest(old, lambda s: arrival < s < end)
+            result.maker, traded = self._rest(old, lambda s: arrival < s < end, closes=True)
             traded += traded_early
         else:
             self.order, traded = None, 0
             if quantity:
                 result.takes = self._reach_market(at, side, kind, tick, quantity, crosses, target)
             if self.order:
-                result.maker, traded = self._rest(self.order, lambda s: reached < s < end)
+                result.maker, traded = self._rest(self.order, lambda s: joined < s < end, closes=True)
 
-        # The next row: queue, mark, liquidation.
+        # The next row: queue, funding, mark, liquidation.
         self.row += 1
         book = self.decision_book
         if self.order:
             self._age(self.order, book, traded)
             if not self.order.remaining:
                 self.order = None
+        result.funding = self._pay_funding(stamp, end, book.mid)
         worth = self._equity(book.mid)
         if worth <= self.config.maintenance * abs(self.position) * max(abs(book.mid), 0.5) * self.value:
             result.terminated = True
@@ -263,8 +275,11 @@ class Trader:
                 takes.append((price, fill))
         return takes
 
-    def _rest(self, order: Working, inside: Callable[[int], bool]) -> tuple[int, int]:
-        """Fill a resting order with the evidence of a window; signed lots, and lots traded at its price."""
+    def _rest(self, order: Working, inside: Callable[[int], bool], *, closes: bool = False) -> tuple[int, int]:
+        """Fill a resting order with the evidence of a window; signed lots, and lots traded at its price.
+
+        `closes`: the window ends at a decision, so that all levels of its last book are known.
+        """
         side, price = order.side, order.tick
         at = through = 0
         for stamp, tick, lots, aggressor in self.market.trades:
@@ -277,21 +292,35 @@ class Trader:
                 tick, lots = book.sides[-side][0]
                 if best is None or (side * tick, -lots) < (side * best[0], -best[1]):
                     best = (tick, lots, index)
-        by_trades, by_book, life = max(at - order.ahead, 0) + through, 0, None
+        by_trades, by_best, standing, life = max(at - order.ahead, 0) + through, 0, 0, None
         crossed = best is not None and side * best[0] <= side * price
         if best is not None and crossed:
             life = self.market.life(best[2], -side, best[0])
-            by_book = max(best[1] - self.taken.get(life, 0), 0)
-        fill = int(min(order.remaining, max(by_trades, by_book)))
+            by_best = max(best[1] - self.taken.get(life, 0), 0)
+            last = max(i for i, b in enumerate(self.market.books) if inside(b.stamp) and b.tradable)
+            standing = sum(lots for _, lots in self._walk(last, side, order.remaining, price)) if closes else 0
+        fill = int(min(order.remaining, max(by_trades, by_best, standing)))
+        displayed = int(min(max(fill - by_trades, 0), max(by_best, standing)))
+        if life is not None:
+            self.taken[life] = self.taken.get(life, 0) + min(displayed, by_best)
+            for tick, lots in self._walk(last, side, displayed - min(displayed, by_best), price) if closes else ():
+                deeper = self.market.life(last, -side, tick)
+                self.taken[deeper] = self.taken.get(deeper, 0) + lots
         if self.config.through == "full" and (through or crossed):
             fill = order.remaining
-        if life is not None:
-            self.taken[life] = self.taken.get(life, 0) + int(min(max(fill - by_trades, 0), by_book))
         order.ahead = 0 if through or crossed else max(order.ahead - at, 0)
         order.remaining -= fill
         if fill:
             self._settle(side, [(price, fill)], maker=True)
         return side * fill, at
+
+    def _pay_funding(self, stamp: int, end: int, mid: float) -> float:
+        """Pay for every due moment from a row up to the next one, on the position held there."""
+        every = duration_ns(self.instrument.funding_every)
+        due = (end - 1) // every - (stamp - 1) // every
+        paid = self.position * mid * self.value * self.instrument.funding_bps * 1e-4 * due
+        self.cash -= paid
+        return paid
 
     def _age(self, order: Working, book: Book, traded: int) -> None:
         order.age += 1

@@ -143,6 +143,75 @@ def test_a_book_that_crosses_fills_what_it_shows_once() -> None:
     assert takes(third) == [(103, 4)]
 
 
+def test_every_level_of_a_crossing_book_fills() -> None:
+    """Asks of 2 at 97, 3 at 98 and 1 at 99 against a bid of 10 at 99: 6 fill. Then 98 grows by 2: 2 more."""
+    wide, grown = [(97, 2), (98, 3), (99, 1), (100, 9)], [(97, 2), (98, 5), (99, 1), (100, 9)]
+    books = [
+        *quiet(0, 0.5),
+        *[(s, [(96, 10)], wide) for s in (0.8, 1.5)],
+        *[(s, [(96, 10)], grown) for s in (1.8, 2.5)],
+    ]
+    player = Player(tape_of(books), RICH)
+    assert [int(e.maker_lots[0]) for e in player.steps([JOIN_BID] * 2)] == [6, 2]
+    assert player.cash == 10_000 - 8 * 99
+
+
+def test_a_crossing_book_that_is_gone_by_the_next_decision_shows_its_best_level() -> None:
+    """97 and 98 are offered for a moment between two decisions: of that book the tape keeps 2 lots at 97."""
+    books = [*quiet(0, 0.5), (0.8, [(96, 10)], [(97, 2), (98, 3)]), *quiet(0.9, 1.5)]
+    assert int(Player(tape_of(books), RICH).step(JOIN_BID)[1].maker_lots[0]) == 2
+
+
+def test_the_known_book_can_be_chosen() -> None:
+    """Decided on 99/101 with 300 ms of latency: the order meets the book standing at its arrival, 102, not 105."""
+    books = [(s, [(99, 10)], [(ask, 50)]) for s, ask in ((0, 101), (0.2, 102), (0.5, 105), (1.5, 105))]
+    bought = []
+    for execution in ("next", "known"):
+        player = Player(tape_of(books, config=TapeConfig(latency="300ms", execution=execution)), RICH)
+        bought.append(takes(player.step(BUY_ALL)[1]))
+    assert bought == [[(105, 10)], [(102, 10)]]
+
+
+def test_data_latency_ages_what_is_known_and_delays_what_is_ordered() -> None:
+    """The decision at 1 s knows the book of 0.7 s (97/103, joined at 97), not that of 0.9; its order arrives at 1.2 s
+    and meets the book of 1.4, where 97 shows 4 lots; a sell of 5 at 1.1 s is too early, one of 6 at 1.5 s fills 2."""
+    books = [
+        (0.7, [(97, 10)], [(103, 10)]),
+        (0.9, [(99, 10)], [(101, 10)]),
+        *[(s, [(97, 4)], [(103, 9)]) for s in (1.4, 1.65, 1.9, 2.4)],
+    ]
+    config = TapeConfig(data_latency="300ms", latency="200ms")
+    tape = tape_of(books, [(1.1, 97, 5, "A"), (1.5, 97, 6, "A")], config=config)
+    assert int(tape.time[0]) == 700_000_001
+    _, events = (player := Player(tape, RICH)).step(JOIN_BID)
+    assert (int(events.order_tick[0]), int(events.maker_lots[0])) == (97, 2)
+    assert player.position == 2
+
+
+def test_funding_is_paid_by_the_position_held_then() -> None:
+    """1 % at 8:00 UTC on 10 lots at a mid of 100: 10 paid by the long, received by the short, once, and never flat."""
+    instrument = Instrument("PERP", "1", funding_bps=100)
+    eight = 8 * 3600
+    tape = tape_of(quiet(*(eight + s for s in (-2, -1.5, -0.5, 0.5, 1.5, 2.5))), (), instrument)
+    for direction, paid in ((LONG, 10.0), (SHORT, -10.0), (FLAT, 0.0)):
+        player = Player(tape, RICH)
+        events = player.steps([(direction, FULL, CROSS, NORMAL)] * 4)
+        assert [float(e.funding[0]) for e in events] == [0, paid, 0, 0]
+        spread = 0 if direction == FLAT else 10
+        assert float(player.environment.state.worth[0]) == 10_000 - spread - paid
+
+
+def test_funding_can_liquidate() -> None:
+    """Long 47 lots on 1000 of cash; funding of 20 % takes 940 of the 953 left: the position is closed at once."""
+    instrument = Instrument("PERP", "1", funding_bps=2000, funding_every="1m")
+    tape = tape_of(quiet(58, 58.5, 59.5, 60.5, 61.5, asks=200, bids=200), (), instrument)
+    player = Player(tape, MarketConfig(initial_cash=1000, leverage=5))
+    results = [player.step(BUY_ALL)[0] for _ in range(2)]
+    assert [bool(r.terminated[0]) for r in results] == [False, True]
+    assert player.position == 0
+    assert player.cash == pytest.approx(1000 - 47 * 101 - 940 + 47 * 99)
+
+
 def test_the_larger_of_two_evidences_counts() -> None:
     """5 lots sold through at 98 and a book asking 3 at 98: 5, not 8."""
     books = [*quiet(0, 0.5), (0.7, [(97, 10)], [(98, 3)]), *quiet(1.5)]
