@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from foxhunt.config import MarketConfig
-from foxhunt.interface import Decision, Limits, Observation
+from foxhunt.evaluate.listener import Listener
+from foxhunt.interface import Decision, Hold, Limits, Observation
 from foxhunt.market.environment import TradingEnvironment
 from foxhunt.market.fees import Terms, instrument_terms
 from foxhunt.market.scaling import FeatureScaler
@@ -26,6 +27,15 @@ class Entry(NamedTuple):
     name: str
     policy: Policy
     copies: int = 1
+    listener: Listener | None = None
+    """Hears what the heads of the policy's network say; None for policies without."""
+
+
+class Played(NamedTuple):
+    """One step of a sweep."""
+
+    events: StepEvents
+    hold: Hold
 
 
 class Totals(NamedTuple):
@@ -64,7 +74,7 @@ class Arena:
         environment = self.environment(copies)
         terms = instrument_terms(self.tape.instruments, self.market, self.tape.device)
         terms = terms.take(self.tape.segment_instruments().repeat(copies))
-        traded = sum(_traded(events, terms) for events in sweep(environment, policy))
+        traded = sum(_traded(events, terms) for events, _ in sweep(environment, policy))
         assert isinstance(traded, Tensor)
         profit = environment.state.worth - self.market.initial_cash
         return Totals(*(money.view(copies, -1).sum(1).cpu() for money in (profit, traded)))
@@ -102,15 +112,17 @@ def _join_limits(decisions: Sequence[Decision]) -> Limits | None:
     return None if all(field is None for field in fields) else Limits(*fields)
 
 
-def sweep(environment: TradingEnvironment, policy: Policy) -> Iterator[StepEvents]:
-    """Play every segment to its end, as many steps as the longest has; yields what each step did."""
+def sweep(environment: TradingEnvironment, policy: Policy) -> Iterator[Played]:
+    """Play every segment to its end, as many steps as the longest has; yields what each step did and might have."""
     segments = environment.tape.segments
     with torch.no_grad():
         observation = environment.reset(0)
         for _ in range(int((segments[:, 1] - segments[:, 0]).max()) - 1):
-            observation = environment.step(*policy(observation)).observation
+            result = environment.step(*policy(observation))
+            observation = result.observation
             assert environment.events is not None
-            yield environment.events
+            assert result.hold is not None
+            yield Played(environment.events, result.hold)
 
 
 def _traded(events: StepEvents, terms: Terms) -> Float[Tensor, " environments"]:

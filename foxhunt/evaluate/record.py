@@ -32,10 +32,42 @@ DECISIONS: Final = {
     "reward": pl.Float64,
     "fees": pl.Float64,
     "liquidated": pl.Boolean,
+    "cap_lots": pl.Int64,
+    "allowed_lots": pl.Int64,
+    "bracket_exit": pl.String,
+    "hold_move": pl.Float64,
+    "hold_cost": pl.Float64,
 }
 """One row a decision: what was known, wanted and held; position, cash and equity are those at `until`.
 
-Each action branch adds a column of its name with the number of the action taken. Money is in the account's currency.
+`cap_lots` is the largest position of the account, `allowed_lots` what a risk budget left of it; `bracket_exit` is why a
+bracket took the decision over, null where none did. `hold_move` is what the cap held long would have gained up to `until`,
+`hold_cost` what entering and leaving it cost at `time`. Each action branch adds a column of its name with the number of the
+action taken, and the agent's heads add `HEADS`. Money is in the account's currency.
+"""
+
+HEADS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
+    "wanted": pl.Int8,
+    "best_value": pl.Float32,
+    "value_direction": pl.Float32,
+    "value_magnitude": pl.Float32,
+    "value_order": pl.Float32,
+    "value_urgency": pl.Float32,
+    "forecast_error": pl.Float32,
+    "risk_budget": pl.Float32,
+    "selectivity": pl.Float32,
+    "plan_target": pl.Float32,
+    "plan_stop": pl.Float32,
+    "plan_horizon": pl.Float32,
+    "volatility_ratio": pl.Float32,
+    "stability": pl.Float32,
+}
+"""What the agent's network said at a decision; null for policies without one, and for heads that it lacks.
+
+`wanted` is the direction of the highest value, before selectivity or a bracket had their say. `value_BRANCH` is the
+value of the branch's chosen action and `best_value` the mean over branches of the highest one; values, plan_target and
+plan_stop are in reward units (`Account.reward_unit`), plan_horizon in decisions. The last two are the slots of the
+internal state vector that each environment measures itself.
 """
 
 ORDERS: Final = {
@@ -86,11 +118,13 @@ class Account:
     """First decision."""
     stop_ns: int
     """End of the last interval, whether or not the account lived that long."""
+    reward_unit: float
+    """Money that the agent counts as one."""
 
 
 @dataclass(frozen=True)
 class Backtest:
-    """A policy's way through a stretch of market: `DECISIONS`, `ORDERS` and `FILLS`, sorted by segment and step.
+    """A policy's way through a stretch of market: `DECISIONS` and `HEADS`, `ORDERS` and `FILLS`, sorted by segment and step.
 
     Row i of `accounts` is segment i of the tables.
     """

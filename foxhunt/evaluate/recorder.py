@@ -9,14 +9,15 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
-from foxhunt.config import MarketConfig
 from foxhunt.data.schema import PRICE_SCALE, Instrument
 from foxhunt.evaluate.arena import Arena, Entry, side_by_side, sweep
-from foxhunt.evaluate.record import DECISIONS, FILLS, ORDERS, Account, Backtest
+from foxhunt.evaluate.record import DECISIONS, FILLS, HEADS, ORDERS, Account, Backtest
+from foxhunt.interface import Hold
 from foxhunt.market.actions import CANCELLED, CROSS, IDLE, KEPT, ORDER_EVENTS, PLACED, REPLACED
+from foxhunt.market.brackets import EXITS
+from foxhunt.market.episodes import sweep_starts
 from foxhunt.market.fees import instrument_terms, maker_fee, taker_fee
 from foxhunt.market.state import StepEvents
-from foxhunt.market.tape import Tape
 
 ACTIONS: Final = {
     "direction": ("short", "flat", "long"),
@@ -42,20 +43,41 @@ Real = NDArray[np.float64]
 def record(arena: Arena, entries: Sequence[Entry]) -> list[tuple[Backtest, ...]]:
     """Send policies through an arena side by side and keep everything: for each entry one back-test a copy."""
     copies = sum(entry.copies for entry in entries)
-    history = list(sweep(arena.environment(copies), side_by_side(entries, arena.segments)))
-    stacked = StepEvents(*(torch.stack(steps, 1).cpu() for steps in zip(*history, strict=True)))
-    parts = zip(*(torch.split(field, arena.segments) for field in stacked), strict=True)
-    recorders = (_Recorder(arena, StepEvents(*part)) for part in parts)
-    return [tuple(next(recorders).backtest(entry.name) for _ in range(entry.copies)) for entry in entries]
+    environment = arena.environment(copies)
+    played = list(sweep(environment, side_by_side(entries, arena.segments)))
+    events, hold = (
+        kind(*(torch.stack(steps, 1).cpu() for steps in zip(*parts, strict=True)))
+        for kind, parts in zip((StepEvents, Hold), zip(*played, strict=True), strict=True)
+    )
+    runs, first = [], 0
+    for entry in entries:
+        said = {} if entry.listener is None else entry.listener.statements()
+        copied = []
+        for copy in range(entry.copies):
+            here, own = (slice(start, start + arena.segments) for start in (first, copy * arena.segments))
+            recorder = _Recorder(
+                arena,
+                StepEvents(*(field[here] for field in events)),
+                Hold(*(field[here] for field in hold)),
+                {name: values[own] for name, values in said.items()},
+            )
+            copied.append(recorder.backtest(entry.name))
+            first += arena.segments
+        runs.append(tuple(copied))
+    return runs
 
 
 class _Recorder:
-    """Tables of one copy; every field of `events` is an array [segments, steps, ...]."""
+    """Tables of one copy; every field of `events`, `hold` and `said` is an array [segments, steps, ...]."""
 
-    def __init__(self, arena: Arena, events: StepEvents) -> None:
+    def __init__(self, arena: Arena, events: StepEvents, hold: Hold, said: dict[str, torch.Tensor]) -> None:
         self.events: Any = StepEvents(*(field.numpy() for field in events))  # type: ignore[arg-type]  # arrays from here on
+        self.hold_move, self.hold_cost = (money.numpy() for money in hold)
+        self.said = {name: values.numpy() for name, values in said.items()}
         self.market, self.instruments = arena.market, arena.tape.instruments
         self.tape = arena.tape.to("cpu")
+        self.caps = sweep_starts(self.tape, arena.market).cap.numpy()
+        self.units = arena.scaler.reward_units(self.tape).tolist()
         self.ticks = np.array([instrument.tick for instrument in self.instruments])
         self.lots = [Decimal(instrument.lot_size) for instrument in self.instruments]
         self.symbols = pl.Series([instrument.symbol for instrument in self.instruments])
@@ -63,9 +85,7 @@ class _Recorder:
 
     def backtest(self, name: str) -> Backtest:
         """All tables together."""
-        accounts = tuple(
-            _account(self.tape, self.market, int(first), int(stop)) for first, stop in self.tape.segments.tolist()
-        )
+        accounts = tuple(self._account(first, stop) for first, stop in self.tape.segments.tolist())
         return Backtest(name, ACTIONS, accounts, self.decisions(), self.orders(), self.fills())
 
     def decisions(self) -> pl.DataFrame:
@@ -84,10 +104,17 @@ class _Recorder:
             "reward": np.diff(worth, axis=1)[segment, step],
             "fees": fees[segment, step],
             "liquidated": events.liquidation_lots[segment, step].any(1),
+            "cap_lots": self.caps[segment],
+            "allowed_lots": events.cap[segment, step],
+            "bracket_exit": pl.Series([None, *EXITS[1:]]).gather(events.bracket_exit[segment, step]),
+            "hold_move": self.hold_move[segment, step],
+            "hold_cost": self.hold_cost[segment, step],
         }
         actions = events.action[segment, step]
         columns |= {branch: actions[:, k] for k, branch in enumerate(ACTIONS)}
-        return pl.DataFrame(columns, schema_overrides=DECISIONS | dict.fromkeys(ACTIONS, pl.Int8))
+        nothing = pl.repeat(None, len(step), eager=True)
+        columns |= {name: self.said[name][segment, step] if name in self.said else nothing for name in HEADS}
+        return pl.DataFrame(columns, schema_overrides=DECISIONS | dict.fromkeys(ACTIONS, pl.Int8) | HEADS)
 
     def fills(self) -> pl.DataFrame:
         """One row for each price at which something filled."""
@@ -196,16 +223,17 @@ class _Recorder:
         quantity: Real = lots * ratios[instrument, 0] / ratios[instrument, 1]
         return quantity
 
-
-def _account(tape: Tape, market: MarketConfig, first: int, stop: int) -> Account:
-    instrument: Instrument = tape.instruments[int(tape.instrument[first])]
-    return Account(
-        symbol=instrument.symbol,
-        currency=instrument.currency,
-        timezone=instrument.timezone,
-        initial_cash=market.initial_cash,
-        tick_value=instrument.tick_value,
-        tick_size=float(instrument.tick_size),
-        start_ns=int(tape.time[first]),
-        stop_ns=int(tape.time[stop - 1]),
-    )
+    def _account(self, first: int, stop: int) -> Account:
+        place = int(self.tape.instrument[first])
+        instrument: Instrument = self.instruments[place]
+        return Account(
+            symbol=instrument.symbol,
+            currency=instrument.currency,
+            timezone=instrument.timezone,
+            initial_cash=self.market.initial_cash,
+            tick_value=instrument.tick_value,
+            tick_size=float(instrument.tick_size),
+            start_ns=int(self.tape.time[first]),
+            stop_ns=int(self.tape.time[stop - 1]),
+            reward_unit=self.units[place],
+        )

@@ -1,5 +1,6 @@
 """From network outputs to decisions: values, exploration, limits, and the history an agent carries along."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -128,11 +129,15 @@ class Actor:
             self.history.load_state_dict(state)
 
 
+Watch = Callable[[Actor, Observation, NetworkOutput, Decision], None]
+"""Told of every decision: who took it, on what, and what the network said."""
+
+
 class GreedyPolicy:
     """An agent that plays one episode in every environment; make a fresh one for the next."""
 
-    def __init__(self, network: Network, acting: ActingConfig) -> None:
-        self.network, self.acting = network, acting
+    def __init__(self, network: Network, acting: ActingConfig, watch: Watch | None = None) -> None:
+        self.network, self.acting, self.watch = network, acting, watch
         self._actor: Actor | None = None
 
     @torch.no_grad()
@@ -142,4 +147,7 @@ class GreedyPolicy:
             self._actor = Actor(self.network, self.acting, count)
         output = self._actor.look(observation)
         self._actor.remember(output, begins=torch.zeros(count, dtype=torch.bool, device=output.h.device))
-        return Decision(self._actor.best(output), self._actor.limits(output))
+        decision = Decision(self._actor.best(output), self._actor.limits(output))
+        if self.watch:
+            self.watch(self._actor, observation, output, decision)
+        return decision

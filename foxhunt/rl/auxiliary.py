@@ -3,6 +3,8 @@
 Each is a pure function of predictions and realised outcomes and returns one number a sample.
 """
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -50,11 +52,33 @@ def predictive_coding(
     return pair.sum() / consecutive.sum().clamp(min=1)
 
 
+class Calibration(NamedTuple):
+    """Forecasts of numbers in [0, 1] and what came true, bin by bin; sums rather than means, for bins may be empty."""
+
+    count: Float[Tensor, " bins"]
+    predicted: Float[Tensor, " bins"]
+    """Sum of the forecasts in each bin."""
+    outcome: Float[Tensor, " bins"]
+    """Sum of what came true."""
+
+    @property
+    def error(self) -> Float[Tensor, ""]:
+        """Expected calibration error: mean over samples of their bin's |mean outcome - mean forecast|."""
+        return (self.outcome - self.predicted).abs().sum() / self.count.sum()
+
+
+def calibration(
+    predicted: Float[Tensor, " samples"], outcome: Float[Tensor, " samples"], bins: int = 15
+) -> Calibration:
+    """Sort forecasts into equal, left-closed bins of [0, 1]; 1 falls in the last (Guo et al. 2017)."""
+    index = (predicted * bins).floor().clamp(0, bins - 1).long()
+    empty = torch.zeros(bins, dtype=torch.float64, device=predicted.device)
+    columns = (torch.ones_like(predicted), predicted, outcome)
+    return Calibration(*(empty.index_add(0, index, column.double()) for column in columns))
+
+
 def calibration_error(
     predicted: Float[Tensor, " samples"], outcome: Float[Tensor, " samples"], bins: int = 15
 ) -> Float[Tensor, ""]:
     """Expected calibration error over equal, left-closed bins of [0, 1] (Guo et al. 2017)."""
-    index = (predicted * bins).floor().clamp(0, bins - 1).long()
-    gap = torch.zeros(bins, dtype=torch.float64, device=predicted.device)
-    gap.index_add_(0, index, (outcome - predicted).double())
-    return gap.abs().sum() / len(predicted)
+    return calibration(predicted, outcome, bins).error

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from foxhunt.evaluate.record import DECISIONS, FILLS, ORDERS, Account, Backtest
+from foxhunt.evaluate.record import DECISIONS, FILLS, HEADS, ORDERS, Account, Backtest
 
 BRANCHES = {
     "direction": ("short", "flat", "long"),
@@ -15,11 +15,13 @@ BRANCHES = {
 }
 SECOND = 1_000_000_000
 TICK, FEE_BPS = 0.5, 1.0
+CAP = 4
+"""Lots."""
 
 
 def account(symbol: str = "ABC", start: int = 0, steps: int = 4, cash: float = 1000.0) -> Account:
     """An account that decides once a second from second `start` on."""
-    return Account(symbol, "USD", "UTC", cash, TICK, TICK, start * SECOND, (start + steps) * SECOND)
+    return Account(symbol, "USD", "UTC", cash, TICK, TICK, start * SECOND, (start + steps) * SECOND, 1.0)
 
 
 def backtest(
@@ -74,10 +76,11 @@ def backtest(
                 place | actions | {"direction": int(np.sign(position)) + 1}
                 | {"mid": prices[step], "target_lots": position, "position_lots": position,
                    "position": float(position), "cash": cash, "equity": now, "reward": now - equity, "fees": fees,
-                   "liquidated": False}
+                   "liquidated": False, "cap_lots": CAP, "allowed_lots": CAP,
+                   "hold_move": CAP * (prices[step + 1] - prices[step]), "hold_cost": CAP * 2 * half_spread}
             )  # fmt: skip
             before, equity = position, now
-    schema = DECISIONS | dict.fromkeys(BRANCHES, pl.Int8)
+    schema = DECISIONS | dict.fromkeys(BRANCHES, pl.Int8) | HEADS
     return Backtest(
         policy, BRANCHES, tuple(accounts),
         pl.DataFrame(decisions, schema=schema), pl.DataFrame(orders, schema=ORDERS), pl.DataFrame(fills, schema=FILLS),

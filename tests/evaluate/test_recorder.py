@@ -12,7 +12,7 @@ from foxhunt.data.simulator import Simulation
 from foxhunt.evaluate import baselines
 from foxhunt.evaluate.arena import Arena, Entry, sweep
 from foxhunt.evaluate.metrics import measure
-from foxhunt.evaluate.record import DECISIONS, FILLS, ORDERS, Backtest
+from foxhunt.evaluate.record import DECISIONS, FILLS, HEADS, ORDERS, Backtest
 from foxhunt.evaluate.recorder import ACTIONS, record
 from foxhunt.evaluate.series import Clock
 from foxhunt.interface import Decision, Observation
@@ -43,7 +43,7 @@ def run(arenas: dict[str, Arena]) -> Backtest:
 
 
 def test_tables_have_the_documented_columns(run: Backtest) -> None:
-    assert run.decisions.schema == pl.Schema(DECISIONS | dict.fromkeys(ACTIONS, pl.Int8))
+    assert run.decisions.schema == pl.Schema(DECISIONS | dict.fromkeys(ACTIONS, pl.Int8) | HEADS)
     assert run.orders.schema == pl.Schema(ORDERS)
     assert run.fills.schema == pl.Schema(FILLS)
 
@@ -150,7 +150,7 @@ def test_orders_are_numbered_and_priced(run: Backtest) -> None:
 
 def test_recording_changes_nothing(arenas: dict[str, Arena], run: Backtest) -> None:
     environment: TradingEnvironment = arenas["test"].environment()
-    worth = [events.worth.clone() for events in sweep(environment, Restless(1))]
+    worth = [events.worth.clone() for events, _ in sweep(environment, Restless(1))]
     first = run.decisions.filter(segment=0)["equity"].to_list()
     assert [float(step[0]) for step in worth[: len(first)]] == first
 
