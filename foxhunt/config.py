@@ -249,6 +249,8 @@ class LearnerConfig:
     """Chance of a random action at the end."""
     epsilon_fraction: float = 0.3
     """Share of training over which epsilon falls linearly."""
+    exploration_steps: float = 1.0
+    """Mean steps that a random action is repeated; positions that cost to change want many."""
 
     def __post_init__(self) -> None:
         require(0 < self.discount <= 1, "learner.discount must be in (0, 1]")
@@ -268,6 +270,7 @@ class LearnerConfig:
         )
         require(0 < self.target_rate <= 1, "learner.target_rate must be in (0, 1]")
         require(self.target_period >= 1, "learner.target_period must be at least 1")
+        require(self.exploration_steps >= 1, "learner.exploration_steps must be at least 1")
         for name in ("epsilon_start", "epsilon_end", "epsilon_fraction", "importance_start"):
             require(0 <= getattr(self, name) <= 1, f"learner.{name} must be in [0, 1]")
 

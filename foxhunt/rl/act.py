@@ -17,6 +17,9 @@ from foxhunt.rl.quantile import lower_tail
 QUANTILE_LEVELS = 32
 """Evenly spaced levels at which the quantile head is read when acting."""
 
+GREEDY = -1
+"""In place of a held random action: the branch follows the network."""
+
 
 def greedy(q_t: Float[Tensor, "batch branches actions"]) -> Int[Tensor, "batch branches"]:
     """Best action of every branch; values of actions that do not exist are minus infinity."""
@@ -31,13 +34,24 @@ def uniform(counts: Int[Tensor, " branches"], batch: int, generator: torch.Gener
 
 def explore(
     action: Int[Tensor, "batch branches"],
+    held: Int[Tensor, "batch branches"],
     counts: Int[Tensor, " branches"],
     epsilon: Float[Tensor, ""],
+    renewal: float,
     generator: torch.Generator,
-) -> Int[Tensor, "batch branches"]:
-    """The action, but random with chance epsilon, drawn afresh for every branch of every environment."""
-    random = uniform(counts, len(action), generator)
-    return torch.where(torch.rand(random.shape, device=action.device, generator=generator) < epsilon, random, action)
+) -> tuple[Int[Tensor, "batch branches"], Int[Tensor, "batch branches"]]:
+    """The action, but random for a share epsilon of the time, and what every branch holds on to (`GREEDY`: nothing).
+
+    At chance `renewal` a branch of an environment chooses anew: random with chance epsilon, greedy otherwise. Until
+    the next choice a random action is repeated and a greedy branch follows the network. With renewal 1 this is plain
+    epsilon-greedy; below 1 random positions last, where turning them at every step would cost more than it shows.
+    Source: Dabney, Ostrovski and Barreto 2021, with geometric durations.
+    """
+    anew = torch.rand(action.shape, device=action.device, generator=generator) < renewal
+    explores = torch.rand(action.shape, device=action.device, generator=generator) < epsilon
+    chosen = torch.where(explores, uniform(counts, len(action), generator), GREEDY)
+    held = torch.where(anew, chosen, held)
+    return torch.where(held == GREEDY, action, held), held
 
 
 class History:

@@ -10,7 +10,7 @@ from foxhunt.config import ActingConfig, LearnerConfig
 from foxhunt.interface import Hold, Observation, VectorEnvironment
 from foxhunt.nn.network import Network
 from foxhunt.rl import schedule
-from foxhunt.rl.act import Actor, GreedyPolicy, explore
+from foxhunt.rl.act import GREEDY, Actor, GreedyPolicy, explore
 from foxhunt.rl.replay import Replay
 
 
@@ -35,6 +35,9 @@ class Collector:
         self.actor = Actor(network, acting, environment.environments)
         self.observation = environment.reset(seed)
         self.generator = torch.Generator(device).manual_seed(seed)
+        shape = environment.environments, len(environment.branches)
+        self.held = torch.full(shape, GREEDY, device=device)
+        """Random actions that exploration holds on to."""
         self.ended = torch.zeros(environment.environments, dtype=torch.bool, device=device)
         """Environments whose next action the autoreset will ignore."""
         self.steps = torch.zeros((), dtype=torch.long, device=device)
@@ -54,7 +57,14 @@ class Collector:
     def collect(self) -> None:
         """Take one step in every environment."""
         output = self.actor.look(self.observation)
-        action = explore(self.actor.best(output), self.counts, self.epsilon(), self.generator)
+        action, self.held = explore(
+            self.actor.best(output),
+            self.held,
+            self.counts,
+            self.epsilon(),
+            1 / self.config.exploration_steps,
+            self.generator,
+        )
         result = self.environment.step(action, self.actor.limits(output))
         unit = self.environment.reward_unit
         self.replay.add(
@@ -128,7 +138,7 @@ class Collector:
         else:
             self.environment.load_state_dict(state["environment"])
 
-    _TENSORS = ("ended", "steps", "running_return", "finished_return", "finished_episodes")
+    _TENSORS = ("held", "ended", "steps", "running_return", "finished_return", "finished_episodes")
 
 
 @torch.no_grad()

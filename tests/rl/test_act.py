@@ -4,7 +4,7 @@ import torch
 
 from foxhunt.config import ActingConfig, NetworkConfig
 from foxhunt.nn.network import Network
-from foxhunt.rl.act import Actor, GreedyPolicy, explore, greedy, uniform
+from foxhunt.rl.act import GREEDY, Actor, GreedyPolicy, explore, greedy, uniform
 
 
 def test_greedy_takes_the_best_of_every_branch() -> None:
@@ -12,11 +12,15 @@ def test_greedy_takes_the_best_of_every_branch() -> None:
     assert greedy(q).tolist() == [[1, 0]]
 
 
+COUNTS = torch.tensor([1000, 1000, 1000])
+
+
 def explored(epsilon: float, batch: int = 20_000, seed: int = 3) -> torch.Tensor:
     """Where a choice among 1000 actions is not the greedy one: exploration, but for one draw in a thousand."""
     best = torch.zeros(batch, 3, dtype=torch.long)
     generator = torch.Generator().manual_seed(seed)
-    return explore(best, torch.tensor([1000, 1000, 1000]), torch.tensor(epsilon), generator) != 0
+    action, _ = explore(best, torch.full_like(best, GREEDY), COUNTS, torch.tensor(epsilon), 1.0, generator)
+    return action != 0
 
 
 def test_epsilon_is_the_share_of_random_actions() -> None:
@@ -34,6 +38,29 @@ def test_branches_and_environments_explore_independently() -> None:
     assert off_diagonal.abs().max() < 4 * 0.21 / len(hits) ** 0.5
     neighbours = (hits[1:] * hits[:-1]).mean().item()
     assert abs(neighbours) < 4 * 0.21 / (3 * len(hits)) ** 0.5
+
+
+def test_random_actions_last_as_long_as_asked_and_take_their_share_of_time() -> None:
+    """Runs of one random action have a geometric length of mean 1/renewal; epsilon stays the share of time."""
+    generator, epsilon, renewal = torch.Generator().manual_seed(5), torch.tensor(0.3), 1 / 8
+    best = torch.zeros(400, 3, dtype=torch.long)
+    held, actions = torch.full_like(best, GREEDY), []
+    for _ in range(600):
+        action, held = explore(best, held, COUNTS, epsilon, renewal, generator)
+        actions.append(action)
+    path = torch.stack(actions[100:]).flatten(1)
+    assert abs((path != 0).double().mean().item() - 0.3) < 0.01
+    starts = (path[1:] != path[:-1]) & (path[1:] != 0)
+    assert abs((path[1:] != 0).sum().item() / starts.sum().item() - 8) < 0.3
+
+
+def test_greedy_branches_follow_the_network_between_choices() -> None:
+    held = torch.tensor([[GREEDY, 2]])
+    action, kept = explore(
+        torch.tensor([[7, 7]]), held, torch.tensor([9, 9]), torch.tensor(1.0), 0.0, torch.Generator().manual_seed(0)
+    )
+    assert action.tolist() == [[7, 2]]
+    assert torch.equal(kept, held)
 
 
 def test_random_actions_cover_unequal_branches_evenly() -> None:
