@@ -1,6 +1,6 @@
 """`foxhunt backtest`: judge a trained agent on time it has not seen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tyro
@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from foxhunt.evaluate.acting import SWITCHES, ActingChanges
 from foxhunt.evaluate.backtest import SEEDS, Result, Split, backtest_run
 from foxhunt.evaluate.format import money, number, percent, span
 from foxhunt.evaluate.summary import AGENT, Row, Summary
@@ -17,6 +18,7 @@ DESCRIPTION = """Send an agent and baselines through one split of its data, with
 
   foxhunt backtest runs/train                    the best checkpoint on the held-out test split
   foxhunt backtest runs/train --split validate --checkpoint last
+  foxhunt backtest runs/train --acting.no-risk-budget --acting.values quantile --acting.cvar 0.25
 
 Writes RUN/backtest-SPLIT/ with report.html, summary.json and ledger/ (every decision, order and fill as Parquet)."""
 
@@ -39,11 +41,14 @@ class Arguments:
     """Runs of random trading, whose mean is shown."""
     device: str = "cpu"
     """Torch device."""
+    acting: ActingChanges = field(default_factory=ActingChanges)
+    """How the agent acts, where that should differ from how it was trained. A switch without a value is on, and
+    --acting.no-risk-budget, --acting.no-selectivity and --acting.no-trade-plan are off."""
 
 
 def main(arguments: list[str]) -> int:
     """Back-test and print; 0 however the agent did."""
-    parsed = tyro.cli(Arguments, prog="foxhunt backtest", description=DESCRIPTION, args=arguments)
+    parsed = tyro.cli(Arguments, prog="foxhunt backtest", description=DESCRIPTION, args=_spell_out(arguments))
     console = Console()
     with console.status("back-testing") as status:
         result = backtest_run(
@@ -53,11 +58,25 @@ def main(arguments: list[str]) -> int:
             data=parsed.data,
             out=parsed.out,
             seeds=parsed.seeds,
+            acting=parsed.acting,
             device=parsed.device,
             progress=status.update,
         )
     print_result(console, result)
     return 0
+
+
+def _spell_out(arguments: list[str]) -> list[str]:
+    """Give switches their values: a setting that may also be left as trained cannot be a plain flag."""
+    flags = [head.replace("_", "-") for head in SWITCHES]
+    values = {f"--acting.{flag}": "True" for flag in flags} | {f"--acting.no-{flag}": "False" for flag in flags}
+    spelled: list[str] = []
+    for place, argument in enumerate(arguments):
+        if argument in values and arguments[place + 1 : place + 2] not in (["True"], ["False"], ["None"]):
+            spelled += [argument.replace(".no-", "."), values[argument]]
+        else:
+            spelled.append(argument)
+    return spelled
 
 
 def print_result(console: Console, result: Result) -> None:

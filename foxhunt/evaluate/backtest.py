@@ -5,7 +5,7 @@ import platform
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isinf
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -13,22 +13,27 @@ from typing import Final, Literal, get_args
 import torch
 
 from foxhunt import __version__
-from foxhunt.config import require, to_json
+from foxhunt.config import ActingConfig, require, to_json
 from foxhunt.data.store import Dataset
 from foxhunt.errors import CheckpointError
 from foxhunt.evaluate import baselines
+from foxhunt.evaluate.acting import AS_TRAINED, ActingChanges, describe, variations
 from foxhunt.evaluate.arena import Arena, Entry
 from foxhunt.evaluate.facts import market_facts
 from foxhunt.evaluate.format import money, number
+from foxhunt.evaluate.heads import Terms, judge_heads
 from foxhunt.evaluate.ledger import write_ledger
+from foxhunt.evaluate.listener import Listener
 from foxhunt.evaluate.output import SUMMARY, check_output, whole_folder, write_text
 from foxhunt.evaluate.recorder import ACTIONS, record
 from foxhunt.evaluate.report import Context, render
 from foxhunt.evaluate.series import clock, one_currency
 from foxhunt.evaluate.summary import AGENT, FLAT, Contender, Summary, mean_profit, summarise
+from foxhunt.evaluate.traces import training_slots
 from foxhunt.market.scaling import FeatureScaler
 from foxhunt.market.split import SPLITS, split_tape
 from foxhunt.market.tape import load_tape
+from foxhunt.rl.act import GreedyPolicy
 from foxhunt.rl.agent import Agent, check_device, load_agent
 from foxhunt.rl.checkpoint import Which
 from foxhunt.rl.task import tape_digest
@@ -61,6 +66,7 @@ def backtest_run(
     out: Path | str | None = None,
     report: Path | str | None = None,
     seeds: int = SEEDS,
+    acting: ActingChanges = AS_TRAINED,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Result:
@@ -74,6 +80,7 @@ def backtest_run(
         out: result folder, an earlier back-test there is replaced; None for RUN/backtest-SPLIT.
         report: file of the HTML page; None for report.html in the result folder.
         seeds: runs of random trading, whose mean is shown.
+        acting: what to change in how the agent acts; nothing changes what it has learned.
         device: torch device of the sweep.
         progress: told what happens next, in a few words.
 
@@ -88,32 +95,44 @@ def backtest_run(
     page = Path(report) if report else None
     check_output(folder, page)
     progress("loading the agent and the tape")
-    agent = load_agent(run, checkpoint, device)
+    trained = load_agent(run, checkpoint, device)
+    changed = acting.apply(trained.config.acting)
+    agent = replace(trained, config=replace(trained.config, acting=changed))
     arenas = load_arenas(agent, run, Path(data) if data else agent.config.data, device)
     one_currency(arenas[split].tape.instruments)
     with _one_thread():
         contenders = contend(agent, arenas, split, f"{checkpoint} checkpoint of step {agent.step:,}", seeds, progress)
+        switched = vary(agent, arenas[split], progress)
     progress("measuring")
     first = contenders[0].runs[0]
-    summary = summarise(contenders, split, clock(arenas[split].tape.instruments, first.decisions))
+    summary = summarise(
+        contenders,
+        split,
+        clock(arenas[split].tape.instruments, first.decisions),
+        variations=switched,
+        heads=judge_heads(first, Terms.of(agent.network, agent.config)),
+    )
     chosen = f"{checkpoint} checkpoint of step {agent.step:,} of {agent.config.steps:,}"
     context = Context(
         title=f"Back-test of {run}",
         facts=(
             *market_facts(agent.config, {name: arena.tape for name, arena in arenas.items()}),
             ("agent", f"{chosen}, trunk {agent.config.network.trunk}"),
+            ("acting", describe(changed) + ("" if changed == trained.config.acting else "; trained otherwise")),
             ("seeds", f"training {agent.config.seed}, random trading 0 to {seeds - 1}, bootstrap 0"),
             ("versions", f"foxhunt {__version__}, torch {torch.__version__}, Python {platform.python_version()}"),
         ),
         config=to_json(agent.config),
-        reproduce=_command(run, split=split, checkpoint=checkpoint, seeds=seeds, data=data, out=out),
+        reproduce=_command(
+            run, split=split, checkpoint=checkpoint, seeds=seeds, data=data, out=out, **dict(acting.flags())
+        ),
     )
     profits = [(contender.name, mean_profit(contender, summary.clock)) for contender in contenders]
     progress("writing report and ledger")
-    html = render(summary, first, profits, context)
+    html = render(summary, first, profits, context, training_slots(run, agent.step))
     with whole_folder(folder) as fresh:
         write_text(fresh / SUMMARY, json.dumps(summary.to_json() | context.to_json(), indent=1, allow_nan=False) + "\n")
-        write_ledger(fresh / "ledger", contenders)
+        write_ledger(fresh / "ledger", [*contenders, *switched])
         if page is None:
             write_text(fresh / "report.html", html)
     if page is not None:
@@ -143,7 +162,7 @@ def contend(
     """Send the agent and every baseline through the same split; the agent comes first."""
     arena = arenas[split]
     progress("back-testing the agent")
-    ((own,),) = record(arena, [Entry(AGENT, agent.policy)])
+    ((own,),) = record(arena, [_listened(AGENT, agent, agent.config.acting)])
     progress("fitting the baselines")
     matched = baselines.match_turnover(arena, own, seeds)
     rule = baselines.fit_ofi_rule(arenas[FITTED_ON[split]])
@@ -159,6 +178,26 @@ def contend(
         Contender(AGENT, (own,), f"greedy, {note}"),
         *(Contender(entry.name, run, how) for (entry, how), run in zip(entries, runs, strict=True)),
     ]
+
+
+def vary(agent: Agent, arena: Arena, progress: Callable[[str], None]) -> list[Contender]:
+    """Send the agent through once more for each head that could act otherwise, with that head switched."""
+    changed = variations(agent.config.acting, agent.config.network)
+    if not changed:
+        return []
+    progress("switching heads")
+    entries = [_listened(f"{AGENT} {name}", agent, acting) for name, acting in changed.items()]
+    runs = record(arena, entries)
+    return [
+        Contender(entry.name, run, describe(acting))
+        for entry, run, acting in zip(entries, runs, changed.values(), strict=True)
+    ]
+
+
+def _listened(name: str, agent: Agent, acting: ActingConfig) -> Entry:
+    """The agent acting as told, with somebody who takes down what its heads say."""
+    listener = Listener()
+    return Entry(name, GreedyPolicy(agent.network, acting, listener), listener=listener)
 
 
 def _hold_note(accounts: int) -> str:

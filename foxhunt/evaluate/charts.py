@@ -74,7 +74,7 @@ def interval_figure(summary: Summary) -> go.Figure:
             hovertemplate="%{y}: %{x:,.2f}<extra></extra>",
         )
     )
-    _style(figure, 70 + 40 * len(rows), showlegend=False, hovermode="closest", margin={"l": 130})
+    style(figure, 70 + 40 * len(rows), showlegend=False, hovermode="closest", margin={"l": 130})
     figure.update_xaxes(title=f"profit after fees, {summary.currency}", tickformat=",", zerolinecolor="#24292f")
     return figure
 
@@ -110,11 +110,11 @@ def equity_figure(profits: Sequence[tuple[str, Profit]], currency: str, timezone
         row=2,
         col=1,
     )
-    _style(figure, 460, legend={"traceorder": "reversed"})
+    style(figure, 460, legend={"traceorder": "reversed"})
     figure.update_yaxes(title=f"profit, {currency}", row=1, col=1)
     figure.update_yaxes(title="drawdown", row=2, col=1)
     figure.update_yaxes(tickformat=",")
-    _skip_gaps(figure, _gaps(agent), timezone)
+    skip_gaps(figure, _gaps(agent), timezone)
     return figure
 
 
@@ -124,18 +124,18 @@ def fills_figure(backtest: Backtest, symbol: str) -> tuple[go.Figure, int]:
     accounts = [account for account in backtest.accounts if account.symbol == symbol]
     timezone = accounts[0].timezone
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.72, 0.28], vertical_spacing=0.05)
-    _add_line(figure, steps, "time", "mid", timezone, row=1, colour="#8a8f98")
-    _add_line(figure, steps, "until", "position", timezone, row=2, shape="hv", fill="tozeroy")
+    add_line(figure, steps, "time", "mid", timezone, row=1, colour="#8a8f98")
+    add_line(figure, steps, "until", "position", timezone, row=2, shape="hv", fill="tozeroy")
     markers, joined = _join_fills(fills)
     for side, colour, shape in (("buy", BUY, "triangle-up"), ("sell", SELL, "triangle-down")):
         for liquidity, marker in (("taker", shape), ("maker", f"{shape}-open"), ("liquidation", "x")):
             shown = markers.filter(side=side, liquidity=liquidity)
             if shown.height:
                 _add_markers(figure, shown, timezone, f"{liquidity} {side}", colour, marker)
-    _style(figure, 440, hovermode="closest")
+    style(figure, 440, hovermode="closest")
     figure.update_yaxes(title=f"price, {accounts[0].currency}", tickformat=",", row=1, col=1)
     figure.update_yaxes(title="position", tickformat=",", row=2, col=1)
-    _skip_gaps(figure, _account_gaps(accounts), timezone)
+    skip_gaps(figure, account_gaps(accounts), timezone)
     return figure, joined
 
 
@@ -158,7 +158,7 @@ def decomposition_figure(row: Row, currency: str) -> go.Figure:
             hoverinfo="skip",
         )
     )
-    _style(figure, 320, showlegend=False, margin={"t": 28})
+    style(figure, 320, showlegend=False, margin={"t": 28})
     figure.update_yaxes(title=currency, tickformat=",")
     return figure
 
@@ -181,40 +181,40 @@ def actions_figure(backtest: Backtest) -> go.Figure:
             row=1,
             col=column,
         )
-    _style(figure, 280, showlegend=False, margin={"t": 36})
+    style(figure, 280, showlegend=False, margin={"t": 36})
     figure.update_yaxes(range=[0, 112], tickvals=[0, 25, 50, 75, 100])
     figure.update_yaxes(title="% of decisions", row=1, col=1)
     return figure
 
 
-def _style(figure: go.Figure, height: int, **changes: Any) -> None:
+def style(figure: go.Figure, height: int, **changes: Any) -> None:
     """The common look, and what a figure changes of it."""
     figure.update_layout(**_LAYOUT, height=height)
     figure.update_layout(**changes)
 
 
-def _add_line(
+def add_line(
     figure: go.Figure, steps: pl.DataFrame, time: str, value: str, timezone: str, *,
-    row: int, colour: str = AGENT_COLOUR, shape: str = "linear", fill: str | None = None,
+    row: int, colour: str = AGENT_COLOUR, shape: str = "linear", fill: str | None = None, name: str | None = None,
 ) -> None:  # fmt: skip
-    """Draw a column over time as one line that breaks between accounts."""
+    """Draw a column over time as one line that breaks between accounts; with a name it joins the legend."""
     parts = []
     for segment in steps.partition_by("segment", maintain_order=True):
         buckets = ceil(BUCKETS * segment.height / steps.height)
         kept = decimate(segment[value].to_numpy(), buckets)
         points = segment.select(time, value)
-        parts += [points[kept], points.tail(1).with_columns(pl.lit(None, pl.Float64).alias(value))]
+        parts += [points[kept], points.tail(1).with_columns(pl.lit(None, segment.schema[value]).alias(value))]
     line = pl.concat(parts)
     figure.add_scatter(
         x=_local(line[time].to_physical().to_numpy(), timezone),
         y=line[value].to_numpy(),
-        name=value,
+        name=name or value,
         mode="lines",
         line={"color": colour, "width": 1, "shape": shape},
         fill=fill,
         fillcolor="rgba(18,53,91,0.18)",
-        showlegend=False,
-        hovertemplate="%{x|%H:%M:%S.%L}<br>%{y:,}" + f"<extra>{value}</extra>",
+        showlegend=name is not None,
+        hovertemplate="%{x|%H:%M:%S.%L}<br>%{y:,}" + f"<extra>{name or value}</extra>",
         row=row,
         col=1,
     )
@@ -271,12 +271,12 @@ def _gaps(series: Profit) -> list[tuple[int, int]]:
     return [(int(series.until_ns[k]), int(series.until_ns[k + 1]) - width) for k in ends]
 
 
-def _account_gaps(accounts: Sequence[Account]) -> list[tuple[int, int]]:
+def account_gaps(accounts: Sequence[Account]) -> list[tuple[int, int]]:
     ordered = sorted(accounts, key=lambda account: account.start_ns)
     return [(a.stop_ns, b.start_ns) for a, b in pairwise(ordered) if b.start_ns > a.stop_ns]
 
 
-def _skip_gaps(figure: go.Figure, gaps: Sequence[tuple[int, int]], timezone: str) -> None:
+def skip_gaps(figure: go.Figure, gaps: Sequence[tuple[int, int]], timezone: str) -> None:
     """Take nights, lunch breaks and other time without trading out of the time axis, the longest of them."""
     breaks = []
     for start, stop in sorted(gaps, key=lambda gap: gap[0] - gap[1])[:GAPS_SKIPPED]:

@@ -40,10 +40,10 @@ DECISIONS: Final = {
 }
 """One row a decision: what was known, wanted and held; position, cash and equity are those at `until`.
 
-`cap_lots` is the largest position of the account, `allowed_lots` what a risk budget left of it; `bracket_exit` is why a
-bracket took the decision over, null where none did. `hold_move` is what the cap held long would have gained up to `until`,
-`hold_cost` what entering and leaving it cost at `time`. Each action branch adds a column of its name with the number of the
-action taken, and the agent's heads add `HEADS`. Money is in the account's currency.
+`cap_lots` is the largest position of the account, `allowed_lots` what a risk budget left of it; `bracket_exit` is why
+a bracket took the decision over, null where none did. `hold_move` is what the cap held long would have gained up to
+`until`, `hold_cost` what entering and leaving it cost at `time`. Each action branch adds a column of its name with the
+number of the action taken, and the agent's heads add `HEADS`. Money is in the account's currency.
 """
 
 HEADS: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
@@ -124,9 +124,9 @@ class Account:
 
 @dataclass(frozen=True)
 class Backtest:
-    """A policy's way through a stretch of market: `DECISIONS` and `HEADS`, `ORDERS` and `FILLS`, sorted by segment and step.
+    """A policy's way through a stretch of market, in tables sorted by segment and step.
 
-    Row i of `accounts` is segment i of the tables.
+    Columns are `DECISIONS`, branches and `HEADS`; `ORDERS`; `FILLS`. Row i of `accounts` is segment i of the tables.
     """
 
     policy: str

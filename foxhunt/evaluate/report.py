@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from foxhunt.evaluate import charts, page
+from foxhunt.evaluate import charts, head_page, page
 from foxhunt.evaluate.format import money, number, percent, span, time_span, typeset
 from foxhunt.evaluate.record import Backtest
 from foxhunt.evaluate.series import Profit
@@ -37,7 +37,13 @@ class Context:
         return {"facts": dict(self.facts), "config": self.config, "reproduce": self.reproduce}
 
 
-def render(summary: Summary, agent: Backtest, profits: Sequence[tuple[str, Profit]], context: Context) -> str:
+def render(
+    summary: Summary,
+    agent: Backtest,
+    profits: Sequence[tuple[str, Profit]],
+    context: Context,
+    slots: pl.DataFrame,
+) -> str:
     """The page, as text.
 
     Args:
@@ -45,7 +51,9 @@ def render(summary: Summary, agent: Backtest, profits: Sequence[tuple[str, Profi
         agent: the agent's tables, for fills and actions.
         profits: profit series of every policy, the agent's first.
         context: data and settings.
+        slots: the internal state vector over training, as `traces.training_slots` reads it.
     """
+    symbols = _by_trading(agent)
     timezones = {account.timezone for account in agent.accounts}
     timezone = timezones.pop() if len(timezones) == 1 else "UTC"
     parts = [
@@ -58,7 +66,7 @@ def render(summary: Summary, agent: Backtest, profits: Sequence[tuple[str, Profi
             "Drag to zoom, double-click to zoom out, click a name to hide its line.",
             page.chart(charts.equity_figure(profits, summary.currency, timezone), "equity"),
         ),
-        *_fills(agent),
+        *_fills(agent, symbols),
         page.section(
             "Where the agent's profit comes from",
             "The move of the mid is what its positions would have earned at mid prices. Slippage is what fills cost "
@@ -70,6 +78,7 @@ def render(summary: Summary, agent: Backtest, profits: Sequence[tuple[str, Profi
             "Share of decisions that took each action, branch by branch.",
             page.chart(charts.actions_figure(agent), "actions"),
         ),
+        *head_page.sections(summary, agent, symbols[0], slots),
         *_settings(summary, context),
     ]
     return page.page(context.title, parts)
@@ -153,9 +162,13 @@ def _activity_row(row: Row) -> list[str]:
     ]
 
 
-def _fills(agent: Backtest) -> list[str]:
+def _by_trading(agent: Backtest) -> list[str]:
+    """Instruments, those with the most traded notional first."""
     traded: dict[str, float] = dict(agent.fills.group_by("symbol").agg(pl.col("notional").sum()).iter_rows())
-    symbols = sorted({account.symbol for account in agent.accounts}, key=lambda s: (-traded.get(s, 0.0), s))
+    return sorted({account.symbol for account in agent.accounts}, key=lambda s: (-traded.get(s, 0.0), s))
+
+
+def _fills(agent: Backtest, symbols: Sequence[str]) -> list[str]:
     parts = []
     for place, symbol in enumerate(symbols[:PRICE_CHARTS]):
         figure, joined = charts.fills_figure(agent, symbol)

@@ -9,6 +9,7 @@ import numpy as np
 from foxhunt.evaluate.bootstrap import DRAWS, LEVEL, Interval, total_interval
 from foxhunt.evaluate.collapse import collapses
 from foxhunt.evaluate.format import money, span
+from foxhunt.evaluate.heads import HeadReport
 from foxhunt.evaluate.metrics import Metrics, average, measure
 from foxhunt.evaluate.record import Backtest
 from foxhunt.evaluate.series import Clock, Profit, profit
@@ -69,6 +70,9 @@ class Summary:
     collapses: tuple[str, ...]
     verdict: str
     comparison: str
+    variations: tuple[Row, ...] = ()
+    """The agent with one acting head switched each."""
+    heads: HeadReport | None = None
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready form."""
@@ -82,22 +86,19 @@ class Summary:
         return record
 
 
-def summarise(contenders: Sequence[Contender], split: str, clock: Clock, seed: int = 0) -> Summary:
-    """Measure every contender (the agent comes first) and compare the agent with each of the others."""
-    series = [mean_profit(contender, clock) for contender in contenders]
+def summarise(
+    contenders: Sequence[Contender],
+    split: str,
+    clock: Clock,
+    seed: int = 0,
+    *,
+    variations: Sequence[Contender] = (),
+    heads: HeadReport | None = None,
+) -> Summary:
+    """Measure every contender (the agent comes first) and variation, and compare the agent with each of the others."""
     agent = contenders[0].runs[0]
-    rows = tuple(
-        Row(
-            policy=contender.name,
-            note=contender.note,
-            seeds=len(contender.runs),
-            metrics=average([measure(run, clock) for run in contender.runs]),
-            interval=total_interval(own.pnl, own.period, seed=seed),
-            difference=float((series[0].pnl - own.pnl).sum()),
-            difference_interval=total_interval(series[0].pnl - own.pnl, own.period, seed=seed),
-        )
-        for contender, own in zip(contenders, series, strict=True)
-    )
+    reference = mean_profit(contenders[0], clock)
+    rows = tuple(_row(contender, reference, clock, seed) for contender in contenders)
     return Summary(
         split=split,
         currency=agent.currency,
@@ -107,6 +108,22 @@ def summarise(contenders: Sequence[Contender], split: str, clock: Clock, seed: i
         collapses=tuple(collapses(agent)),
         verdict=verdict(rows[0], split, agent.currency),
         comparison=comparison(rows[1:]),
+        variations=tuple(_row(variation, reference, clock, seed) for variation in variations),
+        heads=heads,
+    )
+
+
+def _row(contender: Contender, agent: Profit, clock: Clock, seed: int) -> Row:
+    """A contender's row, compared with the agent's profit."""
+    own = mean_profit(contender, clock)
+    return Row(
+        policy=contender.name,
+        note=contender.note,
+        seeds=len(contender.runs),
+        metrics=average([measure(run, clock) for run in contender.runs]),
+        interval=total_interval(own.pnl, own.period, seed=seed),
+        difference=float((agent.pnl - own.pnl).sum()),
+        difference_interval=total_interval(agent.pnl - own.pnl, own.period, seed=seed),
     )
 
 

@@ -55,7 +55,7 @@ def predictive_coding(
 class Calibration(NamedTuple):
     """Forecasts of numbers in [0, 1] and what came true, bin by bin; sums rather than means, for bins may be empty."""
 
-    count: Float[Tensor, " bins"]
+    samples: Float[Tensor, " bins"]
     predicted: Float[Tensor, " bins"]
     """Sum of the forecasts in each bin."""
     outcome: Float[Tensor, " bins"]
@@ -64,7 +64,7 @@ class Calibration(NamedTuple):
     @property
     def error(self) -> Float[Tensor, ""]:
         """Expected calibration error: mean over samples of their bin's |mean outcome - mean forecast|."""
-        return (self.outcome - self.predicted).abs().sum() / self.count.sum()
+        return (self.outcome - self.predicted).abs().sum() / self.samples.sum()
 
 
 def calibration(

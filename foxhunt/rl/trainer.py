@@ -11,6 +11,7 @@ import torch
 
 from foxhunt.config import TrainConfig, to_json
 from foxhunt.errors import CheckpointError, ConfigError
+from foxhunt.nn.isv import Slot
 from foxhunt.rl.act import GreedyPolicy
 from foxhunt.rl.agent import Agent, check_device, derive_seed, load_agent, make_network
 from foxhunt.rl.checkpoint import load_training, replace_text, save_checkpoint, short_reason
@@ -219,6 +220,7 @@ class Trainer:
             raise ConfigError(
                 f"the loss became {loss} by step {self.step}; lower learner.learning-rate or widen network.v-min/v-max"
             )
+        slots = self.learner.network.encoder.isv(self.collector.observation).mean(0).tolist()
         self._write(
             {
                 "updates": self.updates,
@@ -226,6 +228,7 @@ class Trainer:
                 "return": returns / episodes if episodes else None,
                 "epsilon": float(self.collector.epsilon()),
                 **means,
+                **{f"isv_{slot.name.lower()}": slots[slot] for slot in Slot},
             }
         )
         self._sums, self._summed = {}, 0

@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
+import polars as pl
 import pytest
 
 from foxhunt.evaluate import charts
@@ -21,6 +22,8 @@ CONTEXT = Context(
     config={"seed": 0},
     reproduce="foxhunt backtest run --split test",
 )
+NOTHING = pl.DataFrame(schema={"step": pl.Int64})
+"""Of the internal state over training."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +31,7 @@ def made() -> tuple[Summary, str]:
     contenders = [Contender("agent", (random_backtest(symbols=("ABC", "XYZ")),), "greedy"), two_flat()]
     summary = summarise(contenders, "test", CLOCK)
     profits = [(c.name, mean_profit(c, CLOCK)) for c in contenders]
-    return summary, render(summary, contenders[0].runs[0], profits, CONTEXT)
+    return summary, render(summary, contenders[0].runs[0], profits, CONTEXT, NOTHING)
 
 
 def two_flat() -> Contender:
@@ -96,7 +99,7 @@ def test_page_shows_every_instrument_and_escapes_names(made: tuple[Summary, str]
 def test_collapse_is_named_on_the_page() -> None:
     idle = flat("agent")
     summary = summarise([idle], "test", CLOCK)
-    html = render(summary, idle.runs[0], [("agent", mean_profit(idle, CLOCK))], CONTEXT)
+    html = render(summary, idle.runs[0], [("agent", mean_profit(idle, CLOCK))], CONTEXT, NOTHING)
     assert "Collapsed policy:</b> always flat (100 % of the time)" in html
 
 
