@@ -24,6 +24,7 @@ def audit(
     declare: Sequence[Consumer | str | tuple[str, ...]] = (),
     models: Any = None,
     gradient: str | Sequence[str] = (),
+    beside: str | Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Report:
     """Which consumers of a tensor still do what they were designed to do when its range changes?
@@ -34,7 +35,7 @@ def audit(
 
     Raises `AuditError` where the step fails as it stands or T never appears.
     """
-    spec = Spec(step, inputs, tensor, assume, becomes, declare, {} if models is None else models, gradient)
+    spec = Spec(step, inputs, tensor, assume, becomes, declare, {} if models is None else models, gradient, beside)
     saved = {name: copy.deepcopy(module.state_dict()) for name, module in spec.named_models.items() if "." not in name}
 
     def restore() -> None:
@@ -45,7 +46,7 @@ def audit(
     def build() -> Spec:
         restore()
         copied = [_copy(item) for item in inputs]
-        return Spec(step, copied, tensor, assume, becomes, declare, spec.models, gradient)
+        return Spec(step, copied, tensor, assume, becomes, declare, spec.models, gradient, beside)
 
     try:
         return audit_spec(build, progress=progress)

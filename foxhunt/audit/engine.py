@@ -63,6 +63,7 @@ def execute(builder: Builder, trace: Trace, run: Run) -> Spec:
         ranges = Range.parse(spec.assume), Range.parse(spec.becomes)
         places = [Place.parse(text, models, "tensor", index == 0) for index, text in enumerate(spec.locators)]
         places += [Place.parse(text, models, "gradient", False) for text in spec.gradients]
+        places += [Place.parse(text, models, "beside", False) for text in spec.neighbours]
         if not spec.locators:
             raise AuditError("no tensor is named; give tensor='module.path', 'function:variable' or 'input[0]'")
         tracer = Tracer(trace, run.name, ranges, run.substitute)

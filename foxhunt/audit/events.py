@@ -68,11 +68,12 @@ class Finding:
 
 @dataclass(slots=True)
 class Scale:
-    """RMS of T and of what it is joined with, by run."""
+    """RMS of T and of what it is joined with, by run; `other` is what the source calls the other part."""
 
     stack: Stack
     operation: str
     read: str
+    other: str
     measured: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
 

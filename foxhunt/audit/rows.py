@@ -7,9 +7,9 @@ from pathlib import Path
 
 from foxhunt.audit.events import Read, Trace
 from foxhunt.audit.frames import Frame, Stack
-from foxhunt.audit.source import Function, statement
+from foxhunt.audit.source import Function, assigned, parts, statement
 from foxhunt.audit.spec import Consumer
-from foxhunt.audit.verdict import SAFE, Judged, worst
+from foxhunt.audit.verdict import JOINS, SAFE, Judged, scale_ratios, worst
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,7 @@ class _Draft:
     stacks: dict[Stack, str] = field(default_factory=dict)
     judged: list[Judged] = field(default_factory=list)
     orphans: list[Function] = field(default_factory=list)
+    scales: list[str] = field(default_factory=list)
     executed: bool = False
 
 
@@ -112,16 +113,19 @@ def build(trace: Trace, judged: Sequence[Judged], declared: Sequence[Consumer], 
     drafts = [_Draft(consumer.name, True) for consumer in declared]
     for draft, consumer in zip(drafts, declared, strict=True):
         draft.orphans = [function for function in idle if _holds(consumer, function.frame)]
-        draft.executed = any(_holds(consumer, Frame(file, 0, name)) for file, name in trace.executed)
+        draft.executed = any(_holds(consumer, Frame(file, 0, name)) for file, name in trace.executed) or any(
+            _leads_to(place, module) for place in consumer.places for module in trace.modules_run
+        )
     extra: dict[str, _Draft] = {}
     for read in trace.reads.values():
         for stack, phase in read.stacks.items():
-            index = _owner(stack, declared)
-            draft = extra.setdefault(read.key, _Draft(_reader_name(read), False)) if index is None else drafts[index]
-            if read not in draft.reads:
-                draft.reads.append(read)
-            draft.stacks.setdefault(stack, phase)
+            owners = [drafts[index] for index in _owners(stack, declared)]
+            for draft in owners or [extra.setdefault(read.key, _Draft(_reader_name(read), False))]:
+                if read not in draft.reads:
+                    draft.reads.append(read)
+                draft.stacks.setdefault(stack, phase)
     _assign(judged, trace, drafts, declared, extra)
+    _note_scales(trace, drafts, declared, extra)
     return [_finish(index + 1, draft) for index, draft in enumerate([*drafts, *extra.values()])]
 
 
@@ -130,25 +134,38 @@ def _holds(consumer: Consumer, frame: Frame) -> bool:
 
 
 def _covers(place: str, frame: Frame) -> bool:
-    """Whether a declared place (`function`, `Class`, `Class.method`, `file.py:function`) holds a frame."""
-    file, colon, name = place.rpartition(":")
-    if colon and not frame.file.endswith(file):
+    """Whether a declared place (`function`, `Class`, `Class.method`, `file.py:function`, `function:variable`) holds a
+    frame; a frame without a line is asked about its function only."""
+    file, function, variable = parts(place)
+    if file and not frame.file.endswith(file):
         return False
-    parts, wanted = frame.function.split("."), name.split(".")
-    return any(parts[start : start + len(wanted)] == wanted for start in range(len(parts) - len(wanted) + 1))
+    if variable and frame.line and variable not in assigned(frame.file, frame.line):
+        return False
+    held, wanted = frame.function.split("."), function.split(".")
+    return any(held[start : start + len(wanted)] == wanted for start in range(len(held) - len(wanted) + 1))
 
 
-def _owner(stack: Stack, declared: Sequence[Consumer]) -> int | None:
-    """The consumer whose place is outermost on the stack; module paths are asked after functions."""
+def _leads_to(place: str, module: str) -> bool:
+    """Whether a declared module path is a module or one that holds it."""
+    return module == place or module.startswith(f"{place}.")
+
+
+def _owners(stack: Stack, declared: Sequence[Consumer]) -> list[int]:
+    """The consumers whose place is outermost on the stack; module paths are asked after functions.
+
+    Several consumers may share a place: one product can serve many heads. A longer module path is a closer match.
+    """
     for frame in reversed(stack.frames):
-        for index, consumer in enumerate(declared):
-            if _holds(consumer, frame):
-                return index
+        if found := [index for index, consumer in enumerate(declared) if _holds(consumer, frame)]:
+            return found
     for module in reversed(stack.modules):
-        for index, consumer in enumerate(declared):
-            if any(module == place or module.startswith(f"{place}.") for place in consumer.places):
-                return index
-    return None
+        lengths = [
+            max((len(place) for place in consumer.places if _leads_to(place, module)), default=0)
+            for consumer in declared
+        ]
+        if longest := max(lengths, default=0):
+            return [index for index, length in enumerate(lengths) if length == longest]
+    return []
 
 
 def _reader_name(read: Read) -> str:
@@ -168,14 +185,27 @@ def _assign(
         here = [read.key for read in reads if read.frame == item.frame]
         keys = here or list(item.sources)
         owners = {id(draft): draft for key in keys for draft in _holders(key, [*drafts, *extra.values()])}
-        index = _owner(item.stack, declared)
-        if not owners and index is not None:
-            owners = {index: drafts[index]}
+        if not owners:
+            owners = {index: drafts[index] for index in _owners(item.stack, declared)}
         if not owners:
             name = f"{item.frame.function} ({item.rule})"
             owners = {0: extra.setdefault(f"{item.frame.file}:{item.frame.line}:{item.rule}", _Draft(name, False))}
         for draft in owners.values():
             draft.judged.append(item)
+
+
+def _note_scales(trace: Trace, drafts: list[_Draft], declared: Sequence[Consumer], extra: dict[str, _Draft]) -> None:
+    """Say at each row that joins T with something of which size that is, matched or not."""
+    for scale in trace.scales.values():
+        ratios = scale_ratios(scale)
+        owners = [drafts[index] for index in _owners(scale.stack, declared)] or _holders(
+            scale.read, list(extra.values())
+        )
+        if ratios is not None and scale.operation in JOINS:
+            before, after = ratios
+            said = f"RMS of T over RMS of {scale.other}: {before:.2g} as assumed, {after:.2g} as it becomes"
+            for draft in owners:
+                draft.scales.append(f"{said} ({shown(scale.stack.top.file)}:{scale.stack.top.line})")
 
 
 def _holders(key: str, drafts: list[_Draft]) -> list[_Draft]:
@@ -238,10 +268,12 @@ def _evidence(draft: _Draft, kinds: set[str]) -> str:
         said = (f"{item.evidence} ({shown(item.frame.file)}:{item.frame.line})" for item in draft.judged)
         return "; ".join(dict.fromkeys(said))
     if not draft.reads:
-        return "runs, but reads neither T nor memory shared with it" if draft.executed else "did not run"
-    if kinds == {"gradient"}:
-        return "handles T's gradient only; no operation depends on a sign"
-    return "every operation on T is defined alike for both signs; no run shows a difference"
+        found = "runs, but reads neither T nor memory shared with it" if draft.executed else "did not run"
+    elif kinds == {"gradient"}:
+        found = "handles T's gradient only; no operation depends on a sign"
+    else:
+        found = "every operation on T is defined alike for both signs; no run shows a difference"
+    return "; ".join(dict.fromkeys([found, *draft.scales]))
 
 
 def unsafe(rows: Iterable[Row]) -> list[Row]:

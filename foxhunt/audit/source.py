@@ -74,6 +74,30 @@ def statement(file: str, line: int) -> tuple[int, int, str]:
     return best.lineno, best.end_lineno or best.lineno, " ".join(text.split())
 
 
+@cache
+def assigned(file: str, line: int) -> frozenset[str]:
+    """Names that the innermost statement at a line assigns."""
+    first, last, _ = statement(file, line)
+    return frozenset(
+        name.id
+        for node in ast.walk(_tree(file) or ast.Module([], []))
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
+        and (node.lineno, node.end_lineno) == (first, last)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name)
+    )
+
+
+def parts(place: str) -> tuple[str, str, str]:
+    """File, function and variable of a declared place; empty where it names none."""
+    left, colon, right = place.rpartition(":")
+    if not colon or left.endswith(".py"):
+        return left, right, ""
+    file, _, function = left.rpartition(":")
+    return file, function, right
+
+
 def _names(node: ast.AST) -> set[str]:
     found = {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
     found |= {item.attr for item in ast.walk(node) if isinstance(item, ast.Attribute)}
@@ -82,7 +106,7 @@ def _names(node: ast.AST) -> set[str]:
 
 def forget() -> None:
     """Drop what is remembered of source files, which may have been edited since."""
-    for remembered in (_tree, functions, statement, _may_test):
+    for remembered in (_tree, functions, statement, assigned, _may_test):
         remembered.cache_clear()
     linecache.checkcache()
 
@@ -92,7 +116,7 @@ def never_run(files: Sequence[str], executed: Executed, variables: set[str], pla
     found = []
     for file in files:
         for function in functions(file):
-            declared = any(f".{function.name}".endswith(f".{place.rpartition(':')[2]}") for place in places)
+            declared = any(f".{function.name}".endswith(f".{parts(place)[1]}") for place in places)
             if (file, function.name) not in executed and (declared or variables & _names(function.node)):
                 found.append(function)
     return found

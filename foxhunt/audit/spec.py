@@ -17,8 +17,9 @@ from foxhunt.audit.errors import AuditError
 class Consumer:
     """A consumer that someone believes reads T: its name, and the functions, modules or files where it lives.
 
-    `where` holds function names (`value_head`, `Head.forward`), module paths (`heads.value`) or `file.py:function`;
-    a read belongs to the consumer whose name is outermost on its call stack. By default the name itself is searched.
+    `where` holds function names (`value_head`, `Head.forward`), module paths (`heads.value`), `file.py:function`, or
+    `function:variable` for the statement of a function that assigns a variable; a read belongs to the consumers whose
+    place is outermost on its call stack. By default the name itself is searched.
     """
 
     name: str
@@ -46,7 +47,8 @@ class Spec:
     other, each called with `inputs`. `tensor` says where T is made: `trunk` (output of a submodule), `trunk.h`
     (variable `h` in its forward), `function:variable`, `function()` (what it returns) or `input[0]`; several places
     make a family, the first of which is the one whose producer changes. `models` names the modules that submodule
-    paths start from. `gradient` names T's hand-accumulated gradient in the same way.
+    paths start from. `gradient` names T's hand-accumulated gradient in the same way. `beside` names tensors that a
+    layer reads beside T through weights of their own, W_h h + W_x x for W [h; x]: their size is compared with T's.
     """
 
     step: Callable[..., object] | Sequence[Callable[..., object]]
@@ -57,6 +59,7 @@ class Spec:
     declare: Sequence[Consumer | str | tuple[str, ...]] = ()
     models: Module | Mapping[str, Module] = field(default_factory=dict)
     gradient: str | Sequence[str] = ()
+    beside: str | Sequence[str] = ()
 
     @property
     def locators(self) -> tuple[str, ...]:
@@ -67,6 +70,11 @@ class Spec:
     def gradients(self) -> tuple[str, ...]:
         """The places where T's gradient is kept."""
         return (self.gradient,) if isinstance(self.gradient, str) else tuple(self.gradient)
+
+    @property
+    def neighbours(self) -> tuple[str, ...]:
+        """The places of what is read beside T."""
+        return (self.beside,) if isinstance(self.beside, str) else tuple(self.beside)
 
     @property
     def named_models(self) -> dict[str, Module]:
@@ -118,7 +126,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise AuditError(f"{path}: {error}; give a readable TOML file") from error
     settings = dict(table.get("audit", {}))
-    known = {"function", "tensor", "assume", "becomes", "gradient"}
+    known = {"function", "tensor", "assume", "becomes", "gradient", "beside"}
     if "function" not in settings or settings.keys() - known:
         raise AuditError(f"{path}: [audit] needs function = 'file.py:name' and takes {', '.join(sorted(known))}")
     name, colon, rest = str(settings["function"]).partition(":")

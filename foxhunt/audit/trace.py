@@ -40,7 +40,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
         self.module_names: dict[int, str] = {}
         self._lens_values = tuple(Value(item.low, item.high) for item in ranges)
         self._forward: dict[int, Stack] = {}
-        self._made_rms = 0.0
+        self._made_rms = self._newest_rms = 0.0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -54,6 +54,9 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
 
     def _notice(self, tensor: Tensor, place: Place) -> None:
         storage = self.memory.storage(tensor)
+        if place.kind == "beside":
+            self._beside(tensor, place, storage.maker)
+            return
         if storage.member is not None and place.primary and not storage.member.primary:
             # Another place found it first, but this is the one whose producer changes.
             self.trace.members.remove(storage.member)
@@ -85,6 +88,15 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
             if values is not None:
                 # `.data` leaves the version counter alone: to autograd nothing has happened.
                 tensor.data.copy_(values)
+            self._newest_rms = root_mean_square(tensor)
+
+    def _beside(self, tensor: Tensor, place: Place, maker: Stack | None) -> None:
+        """Compare a tensor that is read beside T with the T that was made last."""
+        stack = maker or walk(sys._getframe(3), self.module_names)
+        while stack.frames and not place.holds(stack.top) and any(place.holds(frame) for frame in stack.frames):
+            stack = replace(stack, frames=stack.frames[1:])
+        with torch.no_grad(), torch._C._DisableTorchDispatch():
+            self.watch.beside(stack, place.variable or place.text, self._newest_rms, tensor)
 
     def _renew(self, name: str, tensor: Tensor, member: Member | None, sources: frozenset[str]) -> None:
         """T's own buffer was overwritten with new content: that is T again."""

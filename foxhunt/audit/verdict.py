@@ -21,6 +21,8 @@ _COMPARISONS: Final = frozenset({"gt", "ge", "lt", "le"})
 _TESTS: Final = frozenset({"sign-mask", "decided", "sign-gate"})
 _FAILURES: Final = frozenset({"domain", "probability", "deviation", "index", "unsigned-cast", "failed"})
 _RATIO: Final = 3.0
+JOINS: Final = frozenset({"cat", "beside"})
+"""Ways of giving a layer T and something else side by side."""
 
 
 @dataclass
@@ -113,18 +115,25 @@ def _span(function: type) -> tuple[Frame, int]:
     return Frame(code.co_filename, code.co_firstlineno, code.co_qualname), code.co_firstlineno
 
 
-def _ratio(pairs: Iterable[tuple[float, float]]) -> float:
-    items = [(one, other) for one, other in pairs if one > 0 and other > 0]
-    return sum(one for one, _ in items) / sum(other for _, other in items) if items else 1.0
+def scale_ratios(scale: Scale) -> tuple[float, float] | None:
+    """RMS of T over RMS of the other part under both ranges; None where a run is missing or all is zero."""
+    ratios = []
+    for run in ("assume", "becomes"):
+        items = [(one, other) for one, other in scale.measured.get(run, ()) if one > 0 and other > 0]
+        if not items:
+            return None
+        ratios.append(sum(one for one, _ in items) / sum(other for _, other in items))
+    return ratios[0], ratios[1]
 
 
 def _scale(scale: Scale) -> Judged | None:
-    if not {"assume", "becomes"} <= scale.measured.keys():
+    ratios = scale_ratios(scale)
+    if ratios is None:
         return None
-    before, after = _ratio(scale.measured["assume"]), _ratio(scale.measured["becomes"])
-    matched, matches = (1 / _RATIO <= ratio <= _RATIO for ratio in (before, after))
+    before, after = ratios
+    matched, matches = (1 / _RATIO <= ratio <= _RATIO for ratio in ratios)
     # A part that drowns T in a concatenation is worth a look even if it did so before; a small summand is a residual.
-    drowned = scale.operation == "cat" and after < 1 / _RATIO
+    drowned = scale.operation in JOINS and after < 1 / _RATIO
     if matches or not (matched or drowned):
         return None
     rule = RULES["scale"]
@@ -132,7 +141,8 @@ def _scale(scale: Scale) -> Judged | None:
         f"{rule.title}: RMS of T over RMS of the other part is {before:.3g} as assumed and {after:.3g} as it becomes; "
         f"multiplying the other part by {after:.3g} matches them"
     )
-    return Judged(rule.id, CHECK, scale.stack, scale.operation, evidence, rule.fix, {scale.read})
+    sources = {scale.read} if scale.read else set()
+    return Judged(rule.id, CHECK, scale.stack, scale.operation, evidence, rule.fix, sources)
 
 
 def _duplicates(trace: Trace, becomes: Range) -> list[Judged]:

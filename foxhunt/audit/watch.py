@@ -106,9 +106,15 @@ class Watch:
         outside = [item for item, member in found if not member and item.is_floating_point() and item.dim()]
         if inside and outside:
             key = operation.stack.key
-            record = self._trace.scales.setdefault(key, Scale(operation.stack, operation.name, operation.reads[0]))
+            new = Scale(operation.stack, operation.name, operation.reads[0], "what it is joined with")
+            record = self._trace.scales.setdefault(key, new)
             for other in outside:
                 record.measured.setdefault(self._run, []).append((root_mean_square(inside[0]), root_mean_square(other)))
+
+    def beside(self, stack: Stack, name: str, size: float, other: Tensor) -> None:
+        """A tensor that a layer reads beside T, with weights of its own: the two halves of a concatenation."""
+        record = self._trace.scales.setdefault(f"{stack.key}:{name}", Scale(stack, "beside", "", f"`{name}`"))
+        record.measured.setdefault(self._run, []).append((size, root_mean_square(other)))
 
 
 def root_mean_square(tensor: Tensor) -> float:
