@@ -97,7 +97,7 @@ def _program(config: TrainConfig, declare: tuple[Consumer, ...]) -> Spec:
     # A target that has caught up, as after any long run.
     learner.target.load_state_dict(learner.network.state_dict())
     models = {"online": learner.network, "target": learner.target}
-    return Spec(step, (), PLACES, becomes="signed,rms=1", declare=declare, models=models, beside=BESIDE)
+    return Spec(step, (), PLACES, becomes="signed,rms=1", declare=declare, models=models, beside=BESIDE, title="h_s2")
 
 
 def default() -> Spec:

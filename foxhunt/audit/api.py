@@ -100,6 +100,7 @@ def audit_spec(builder: Builder, *, reference: str = "", progress: Progress | No
         located=trace.located,
         runs=tuple(run.name for run in runs),
         reference=reference,
+        title=spec.title,
     )
 
 

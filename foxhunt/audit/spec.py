@@ -49,6 +49,7 @@ class Spec:
     make a family, the first of which is the one whose producer changes. `models` names the modules that submodule
     paths start from. `gradient` names T's hand-accumulated gradient in the same way. `beside` names tensors that a
     layer reads beside T through weights of their own, W_h h + W_x x for W [h; x]: their size is compared with T's.
+    `title` is what the report calls T.
     """
 
     step: Callable[..., object] | Sequence[Callable[..., object]]
@@ -60,6 +61,7 @@ class Spec:
     models: Module | Mapping[str, Module] = field(default_factory=dict)
     gradient: str | Sequence[str] = ()
     beside: str | Sequence[str] = ()
+    title: str = ""
 
     @property
     def locators(self) -> tuple[str, ...]:
