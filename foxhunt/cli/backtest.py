@@ -41,6 +41,8 @@ class Arguments:
     """Runs of random trading, whose mean is shown."""
     device: str = "cpu"
     """Torch device."""
+    variations: bool = True
+    """Send the agent through again with each of its heads switched."""
     acting: ActingChanges = field(default_factory=ActingChanges)
     """How the agent acts, where that should differ from how it was trained. A switch without a value is on, and
     --acting.no-risk-budget, --acting.no-selectivity and --acting.no-trade-plan are off."""
@@ -59,6 +61,7 @@ def main(arguments: list[str]) -> int:
             out=parsed.out,
             seeds=parsed.seeds,
             acting=parsed.acting,
+            variations=parsed.variations,
             device=parsed.device,
             progress=status.update,
         )

@@ -46,7 +46,7 @@ class ActingChanges:
 AS_TRAINED: Final = ActingChanges()
 
 
-def variations(acting: ActingConfig, network: NetworkConfig) -> dict[str, ActingConfig]:
+def switched_heads(acting: ActingConfig, network: NetworkConfig) -> dict[str, ActingConfig]:
     """The same agent with one acting head switched each: off where it acts, on where the network merely has it."""
     found = {}
     for head, words in SWITCHES.items():

@@ -17,7 +17,7 @@ from foxhunt.config import ActingConfig, require, to_json
 from foxhunt.data.store import Dataset
 from foxhunt.errors import CheckpointError
 from foxhunt.evaluate import baselines
-from foxhunt.evaluate.acting import AS_TRAINED, ActingChanges, describe, variations
+from foxhunt.evaluate.acting import AS_TRAINED, ActingChanges, describe, switched_heads
 from foxhunt.evaluate.arena import Arena, Entry
 from foxhunt.evaluate.facts import market_facts
 from foxhunt.evaluate.format import money, number
@@ -67,6 +67,7 @@ def backtest_run(
     report: Path | str | None = None,
     seeds: int = SEEDS,
     acting: ActingChanges = AS_TRAINED,
+    variations: bool = True,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Result:
@@ -81,6 +82,7 @@ def backtest_run(
         report: file of the HTML page; None for report.html in the result folder.
         seeds: runs of random trading, whose mean is shown.
         acting: what to change in how the agent acts; nothing changes what it has learned.
+        variations: send the agent through again with each of its heads switched.
         device: torch device of the sweep.
         progress: told what happens next, in a few words.
 
@@ -102,7 +104,7 @@ def backtest_run(
     one_currency(arenas[split].tape.instruments)
     with _one_thread():
         contenders = contend(agent, arenas, split, f"{checkpoint} checkpoint of step {agent.step:,}", seeds, progress)
-        switched = vary(agent, arenas[split], progress)
+        switched = vary(agent, arenas[split], progress) if variations else []
     progress("measuring")
     first = contenders[0].runs[0]
     summary = summarise(
@@ -124,7 +126,14 @@ def backtest_run(
         ),
         config=to_json(agent.config),
         reproduce=_command(
-            run, split=split, checkpoint=checkpoint, seeds=seeds, data=data, out=out, **dict(acting.flags())
+            run,
+            split=split,
+            checkpoint=checkpoint,
+            seeds=seeds,
+            data=data,
+            out=out,
+            **dict(acting.flags()),
+            variations=variations,
         ),
     )
     profits = [(contender.name, mean_profit(contender, summary.clock)) for contender in contenders]
@@ -182,7 +191,7 @@ def contend(
 
 def vary(agent: Agent, arena: Arena, progress: Callable[[str], None]) -> list[Contender]:
     """Send the agent through once more for each head that could act otherwise, with that head switched."""
-    changed = variations(agent.config.acting, agent.config.network)
+    changed = switched_heads(agent.config.acting, agent.config.network)
     if not changed:
         return []
     progress("switching heads")
@@ -234,5 +243,10 @@ def _one_thread() -> Iterator[None]:
 
 def _command(run: Path, **options: object) -> str:
     """The command line that makes the same back-test again."""
-    given = [(f"--{name}", str(value)) for name, value in options.items() if value is not None]
-    return shlex.join(["foxhunt", "backtest", str(run), *(word for option in given for word in option)])
+    words = ["foxhunt", "backtest", str(run)]
+    for name, value in options.items():
+        if isinstance(value, bool):
+            words += [] if value else [f"--no-{name}"]
+        elif value is not None:
+            words += [f"--{name}", str(value)]
+    return shlex.join(words)

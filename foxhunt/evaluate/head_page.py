@@ -6,7 +6,7 @@ from foxhunt.evaluate import head_charts, page
 from foxhunt.evaluate.format import money, number, percent, span
 from foxhunt.evaluate.heads import ENDS, Calibration, PlanOutcome, RiskUse
 from foxhunt.evaluate.record import Backtest
-from foxhunt.evaluate.summary import Row, Summary
+from foxhunt.evaluate.summary import AGENT, Row, Summary
 
 
 def sections(summary: Summary, agent: Backtest, symbol: str, slots: pl.DataFrame) -> list[str]:
@@ -29,13 +29,16 @@ def sections(summary: Summary, agent: Backtest, symbol: str, slots: pl.DataFrame
         parts.append(_risk(heads.risk, agent, symbol))
     if heads and heads.plan:
         parts.append(_plan(heads.plan))
+    if heads and heads.unjudged:
+        words = " and ".join(heads.unjudged)
+        parts.append(f'<p class="note">Nothing to judge {words} by: no decision wanted a position early enough.</p>')
     return parts + _traces(agent, symbol, slots)
 
 
 def _variations(summary: Summary) -> str:
     head = [
         "policy", f"profit, {summary.currency}", "95 % interval", f"agent's lead, {summary.currency}", "95 % interval",
-        "fees", "turnover", "time in market", "how it acts",
+        "fees", "turnover", "time in market",
     ]  # fmt: skip
     rows = [_variation_row(row) for row in (summary.rows[0], *summary.variations)]
     return page.section(
@@ -43,13 +46,13 @@ def _variations(summary: Summary) -> str:
         "The same network on the same data with one way of acting switched: a head that acts is switched off, one that "
         "the network merely has is switched on. The lead is the agent's profit less the variation's, with its paired "
         "interval; nothing was chosen by this table.",
-        page.table(head, rows, text=(8,)),
+        page.table(head, rows),
     )
 
 
 def _variation_row(row: Row) -> list[str]:
     metrics, lead = row.metrics, row.difference_interval
-    itself = row.policy == "agent"
+    itself = row.policy == AGENT
     return [
         row.policy,
         money(metrics.pnl),
@@ -59,7 +62,6 @@ def _variation_row(row: Row) -> list[str]:
         money(metrics.fees),
         number(metrics.turnover),
         percent(metrics.time_in_market),
-        "as the report judges it" if itself else row.note,
     ]
 
 

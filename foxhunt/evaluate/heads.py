@@ -107,17 +107,28 @@ class HeadReport:
     selectivity: Calibration | None
     risk: RiskUse | None
     plan: PlanOutcome | None
+    unjudged: tuple[str, ...]
+    """Heads that the network has and nothing could be judged of."""
 
 
 def judge_heads(backtest: Backtest, terms: Terms) -> HeadReport:
     """Compare every head of the agent with what came of its forecasts."""
     said = backtest.decisions
     has = {name for name in ("forecast_error", "risk_budget", "selectivity", "plan_target") if _any(said, name)}
+    confidence = calibrate(*error_outcomes(backtest, terms)) if "forecast_error" in has else None
+    selectivity = calibrate(*pay_outcomes(backtest, terms.horizon)) if "selectivity" in has else None
+    plan = plan_outcome(backtest, terms.horizon) if "plan_target" in has else None
+    judged = (("confidence", "forecast_error", confidence), ("selectivity", "selectivity", selectivity))
     return HeadReport(
-        confidence=calibrate(*error_outcomes(backtest, terms)) if "forecast_error" in has else None,
-        selectivity=calibrate(*pay_outcomes(backtest, terms.horizon)) if "selectivity" in has else None,
+        confidence=confidence,
+        selectivity=selectivity,
         risk=risk_use(backtest) if "risk_budget" in has else None,
-        plan=plan_outcome(backtest, terms.horizon) if "plan_target" in has else None,
+        plan=plan,
+        unjudged=tuple(
+            name
+            for name, column, found in (*judged, ("trade plans", "plan_target", plan))
+            if column in has and found is None
+        ),
     )
 
 

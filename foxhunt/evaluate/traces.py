@@ -9,16 +9,17 @@ from foxhunt.nn.isv import Slot
 
 
 def training_slots(run: Path, until: int) -> pl.DataFrame:
-    """Column `step` and one for each slot, by its name in lower case, up to a step; no rows where nothing is recorded.
+    """Column `step` and one for each slot, by its name in lower case, from the first update up to a step.
 
-    A damaged or missing metrics.jsonl counts as nothing recorded: a back-test needs it for this picture alone.
+    No rows where nothing is recorded. A damaged or missing metrics.jsonl counts as that: a back-test needs it for one
+    picture alone.
     """
     names = [slot.name.lower() for slot in Slot]
     rows = []
     try:
         for line in (run / "metrics.jsonl").read_text().splitlines():
             record = json.loads(line)
-            if "isv_stability" in record and record["step"] <= until:
+            if "isv_stability" in record and record["updates"] and record["step"] <= until:
                 rows.append({"step": record["step"]} | {name: record[f"isv_{name}"] for name in names})
     except (OSError, ValueError, KeyError, TypeError):
         rows = []

@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -31,14 +32,20 @@ POLICIES = ["agent", "flat", "buy and hold", "random", "OFI rule"]
 def run(simulation: Simulation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose agent has learned nothing: a network with the weights it began with."""
     folder = tmp_path_factory.mktemp("backtest")
+    return untrained(folder, simulation, NetworkConfig(hidden1=16, hidden2=16, head_hidden=16, atoms=11))
+
+
+def untrained(folder: Path, simulation: Simulation, network: NetworkConfig, **config: Any) -> Path:
+    """Run folder of an agent with the weights it began with, and the data beside it."""
     frames = {"book": simulation.book, "trades": simulation.trades}
     write_dataset(folder / "data", Imported({"SIM": simulation.instrument}, frames))
-    small = NetworkConfig(hidden1=16, hidden2=16, head_hidden=16, atoms=11)
-    config = TrainConfig(data=folder / "data", tape=TapeConfig(), market=MARKET, split=SPLIT, network=small)
-    task = make_task(config)
+    settings = TrainConfig(
+        data=folder / "data", tape=TapeConfig(), market=MARKET, split=SPLIT, network=network, **config
+    )
+    task = make_task(settings)
     environment = task.environment
-    network = make_network(environment.widths, environment.branches, small, derive_seed(0, "weights"))
-    agent = Agent(network, config, environment.widths, environment.branches, task.fitted, step=1234)
+    weights = make_network(environment.widths, environment.branches, network, derive_seed(0, "weights"))
+    agent = Agent(weights, settings, environment.widths, environment.branches, task.fitted, step=1234)
     save_checkpoint(folder / "run", "best", 1234, agent.state_dict())
     return folder / "run"
 
