@@ -10,6 +10,7 @@ import torch
 
 from foxhunt.config import LearnerConfig, NetworkConfig, TrainConfig
 from foxhunt.errors import ConfigError
+from foxhunt.nn.isv import Slot
 from foxhunt.rl.agent import load_agent
 from foxhunt.rl.profile import PHASES, PhaseProfile
 from foxhunt.rl.trainer import RECORDS, Snapshot, Trainer
@@ -55,6 +56,9 @@ def test_a_run_leaves_metrics_checkpoints_and_events(tmp_path: Path) -> None:
     assert len(training) == RECORDS
     assert training[-1]["updates"] == 70
     assert training[0]["loss"] is None
+    slots = {slot: training[-1][f"isv_{slot.name.lower()}"] for slot in Slot}
+    assert [slots[slot] for slot in Slot] == trainer.learner.network.encoder.isv.slots.tolist()
+    assert slots[Slot.TD_ERROR] > 0
     assert sum(r["episodes"] for r in training) == sum(r["episodes"] for r in training if r["return"] is not None)
     # CartPole pays 1 a step: returns of finished and running episodes are all steps but the swallowed ones.
     paid = sum(r["return"] * r["episodes"] for r in training if r["episodes"])
