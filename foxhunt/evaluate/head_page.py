@@ -69,8 +69,8 @@ def _confidence(calibration: Calibration) -> str:
     return page.section(
         "Confidence: forecast and realised error",
         f"{_calibrated(calibration)} The head forecasts the relative TD error, |error| / (|error| + usual error), one "
-        "half at the usual error of training. The realised error is that of the values acted on against the discounted "
-        "rewards of the next steps and the network's own best value after them.",
+        "half at the usual error of training. The realised error is that of the chosen actions' values against the "
+        "discounted rewards of the next steps and the network's own best value after them.",
         page.chart(
             head_charts.calibration_figure(calibration, "forecast relative error", "realised relative error"),
             "confidence",
