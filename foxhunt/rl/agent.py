@@ -29,6 +29,8 @@ class Agent:
     environment's `scale` (`ObservationScale`)."""
     step: int
     """Environment steps the agent was trained for."""
+    origin: dict[str, Any] | None = None
+    """Of a migrated agent: the run it came from, that run's trunk, and how far the two agree."""
 
     @property
     def policy(self) -> GreedyPolicy:
@@ -43,6 +45,7 @@ class Agent:
             "branches": self.branches,
             "fitted": self.fitted,
             "step": self.step,
+            "origin": self.origin,
             "network": dict(self.network.state_dict()),
         }
 
@@ -61,7 +64,7 @@ def load_agent(run: Path | str, which: Which = "best", device: torch.device | st
         raise CheckpointError(
             f"{run}: the {which} checkpoint does not fit this version ({short_reason(error)}); train again"
         ) from None
-    return Agent(network, config, widths, branches, state["fitted"], int(state["step"]))
+    return Agent(network, config, widths, branches, state["fitted"], int(state["step"]), state.get("origin"))
 
 
 def check_device(device: str) -> None:

@@ -9,6 +9,8 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -34,15 +36,10 @@ def save_checkpoint(
     try:
         root.mkdir(parents=True, exist_ok=True)
         index = _read_index(root) if (root / "index.json").exists() else {"format": FORMAT}
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=root))
-        try:
-            write_state(temporary, "model", model)
+        with fresh_folder(folder) as fresh:
+            write_state(fresh, "model", model)
             if training is not None:
-                write_state(temporary, "training", training)
-            temporary.chmod(0o755)
-            temporary.replace(folder)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+                write_state(fresh, "training", training)
         replace_text(root / "index.json", json.dumps({**index, which: folder.name}, indent=1))
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
@@ -51,6 +48,18 @@ def save_checkpoint(
     for old in root.glob(f"{which}-*"):
         if old != folder:
             shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def fresh_folder(folder: Path) -> Iterator[Path]:
+    """A hidden folder beside `folder` to write into; it takes that name when the block ends without an error."""
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        temporary.replace(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def checkpoint_folder(run: Path, which: Which) -> Path:

@@ -74,6 +74,8 @@ class Trainer:
     _saved_step: int | None = None
     _evaluated_step: int | None = None
     _stopping: bool = False
+    origin: dict[str, Any] | None = None
+    """Where a migrated run came from."""
 
     def __init__(self, config: TrainConfig, overwrite: bool = False) -> None:
         """Set up a new run; raises `ConfigError` when the folder already holds one, unless it may be overwritten."""
@@ -95,6 +97,7 @@ class Trainer:
         state, agent = load_training(run), load_agent(run, "last")
         trainer = cls.__new__(cls)
         trainer._build(replace(agent.config, out=run), agent.fitted)
+        trainer.origin = agent.origin
         try:
             trainer._load_state_dict(state)
         except (KeyError, RuntimeError, ValueError) as error:
@@ -128,7 +131,13 @@ class Trainer:
         """The agent as it is now."""
         environment = self.task.environment
         return Agent(
-            self.learner.network, self.config, environment.widths, environment.branches, self.task.fitted, self.step
+            self.learner.network,
+            self.config,
+            environment.widths,
+            environment.branches,
+            self.task.fitted,
+            self.step,
+            self.origin,
         )
 
     def snapshot(self) -> Snapshot:
