@@ -1,4 +1,4 @@
-"""`foxhunt bench`: measure speed on this machine."""
+"""`foxhunt bench`: measure speed on this machine, and fills against another back-tester's."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,11 +7,12 @@ from typing import Final
 
 import tyro
 
-DESCRIPTION = """Measure the speed of foxhunt on this machine and write the figures as CSV.
+DESCRIPTION = """Measure foxhunt on this machine and write the figures as CSV.
 
   foxhunt bench env                                  4096 accounts replaying a simulated market
   foxhunt bench env --environments 4096 65536 --device cuda
-  foxhunt bench data                                 every reader whose files are there (FOXHUNT_DATA)"""
+  foxhunt bench data                                 every reader whose files are there (FOXHUNT_DATA)
+  foxhunt bench fills                                the fill model beside hftbacktest's (FOXHUNT_DATA)"""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,17 @@ class Data:
     """Results file instead of benchmarks/results/data.csv."""
 
 
-_COMMANDS: Final[dict[str, Callable[..., Env | Data]]] = {"env": Env, "data": Data}
+@dataclass(frozen=True)
+class Fills:
+    """The same random orders on the same real markets through foxhunt and through hftbacktest, order by order."""
+
+    accounts: int = 60
+    """Accounts that trade each market from end to end, some hundred orders each."""
+    out: Path | None = None
+    """Results file instead of benchmarks/results/fills.csv."""
+
+
+_COMMANDS: Final[dict[str, Callable[..., Env | Data | Fills]]] = {"env": Env, "data": Data, "fills": Fills}
 
 
 def main(arguments: list[str]) -> int:
@@ -48,6 +59,16 @@ def main(arguments: list[str]) -> int:
         from foxhunt.bench import data
 
         data.run(command.out)
+        return 0
+    if isinstance(command, Fills):
+        from foxhunt.bench import fills
+
+        for row in fills.run(command.accounts, command.out):
+            print(
+                f"{row['market']}, {row['rules']} rules, {row['queue']} queue, latency {row['latency']}, {row['kind']}: "
+                f"{row['orders']} orders, {row['agreement']:.2%} agree on filling, {row['unexplained']} unexplained"
+            )
+        print(f"written to {command.out or fills.RESULTS}")
         return 0
     from foxhunt.bench import environment
 
