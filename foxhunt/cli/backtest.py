@@ -41,6 +41,8 @@ class Arguments:
     """Runs of random trading, whose mean is shown."""
     device: str = "cpu"
     """Torch device."""
+    trials: int = 1
+    """Agents that were tried on this data, this one included; deflates the Sharpe ratio."""
     variations: bool = True
     """Send the agent through again with each of its heads switched."""
     acting: ActingChanges = field(default_factory=ActingChanges)
@@ -62,6 +64,7 @@ def main(arguments: list[str]) -> int:
             seeds=parsed.seeds,
             acting=parsed.acting,
             variations=parsed.variations,
+            trials=parsed.trials,
             device=parsed.device,
             progress=status.update,
         )

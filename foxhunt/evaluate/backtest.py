@@ -68,6 +68,7 @@ def backtest_run(
     seeds: int = SEEDS,
     acting: ActingChanges = AS_TRAINED,
     variations: bool = True,
+    trials: int = 1,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Result:
@@ -83,6 +84,7 @@ def backtest_run(
         seeds: runs of random trading, whose mean is shown.
         acting: what to change in how the agent acts; nothing changes what it has learned.
         variations: send the agent through again with each of its heads switched.
+        trials: agents that were tried on this data, this one included; deflates the Sharpe ratio.
         device: torch device of the sweep.
         progress: told what happens next, in a few words.
 
@@ -91,6 +93,7 @@ def backtest_run(
     require(split in SPLITS, f"unknown split {split!r}; choose from {', '.join(SPLITS)}")
     require(checkpoint in get_args(Which), f"unknown checkpoint {checkpoint!r}; choose best or last")
     require(seeds >= 1, "seeds must be at least 1")
+    require(trials >= 1, "trials must be at least 1")
     check_device(device)
     run = Path(run)
     folder = Path(out) if out else run / f"backtest-{split}"
@@ -112,6 +115,7 @@ def backtest_run(
         split,
         clock(arenas[split].tape.instruments, first.decisions),
         variations=switched,
+        trials=trials,
         heads=judge_heads(first, Terms.of(agent.network, agent.config)),
     )
     chosen = f"{checkpoint} checkpoint of step {agent.step:,} of {agent.config.steps:,}"
@@ -134,6 +138,7 @@ def backtest_run(
             out=out,
             **dict(acting.flags()),
             variations=variations,
+            trials=trials if trials > 1 else None,
         ),
     )
     profits = [(contender.name, mean_profit(contender, summary.clock)) for contender in contenders]
@@ -179,6 +184,7 @@ def contend(
     entries = (
         (Entry(FLAT, baselines.flat()), "never trades"),
         (Entry("buy and hold", baselines.buy_and_hold()), _hold_note(arena.segments)),
+        (Entry("TWAP", baselines.twap(arena)), "full cap, bought evenly over each account's time by crossing orders"),
         (Entry("random", matched.policy, seeds), _random_note(matched, seeds)),
         (Entry("OFI rule", rule.policy(arena)), _rule_note(rule, FITTED_ON[split])),
     )

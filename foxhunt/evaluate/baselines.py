@@ -10,7 +10,7 @@ from torch import Tensor
 
 from foxhunt.evaluate.arena import Arena, Policy
 from foxhunt.evaluate.record import Backtest
-from foxhunt.interface import Decision, Observation
+from foxhunt.interface import Decision, Limits, Observation
 from foxhunt.market.actions import CROSS, FLAT, JOIN, LONG, SHORT, URGENT
 
 FULL: Final = 2
@@ -41,6 +41,26 @@ def flat() -> Policy:
 def buy_and_hold() -> Policy:
     """Buys the full cap with crossing orders at the start and keeps it."""
     return Constant(LONG)
+
+
+class Schedule:
+    """Buys the full cap by crossing, lot by lot, evenly over the decisions of each account (TWAP)."""
+
+    def __init__(self, decisions: Int[Tensor, " environments"]) -> None:
+        """`decisions` is how many each account will make."""
+        self.decisions, self.made = decisions, 0
+        self.buy = Constant(LONG)
+
+    def __call__(self, observation: Observation) -> Decision:
+        self.made += 1
+        share = (self.made / self.decisions.double()).clamp(max=1)
+        return self.buy(observation)._replace(limits=Limits(risk=share))
+
+
+def twap(arena: Arena) -> Policy:
+    """Buys the full cap evenly over each account's time."""
+    segments = arena.tape.segments
+    return Schedule(segments[:, 1] - segments[:, 0] - 1)
 
 
 class RandomSwitching:

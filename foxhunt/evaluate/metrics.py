@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from math import sqrt
+from math import e, sqrt
 from statistics import NormalDist, fmean
 from typing import Any
 
@@ -121,6 +121,27 @@ def probabilistic_sharpe(profit: Float64[np.ndarray, " bins"], benchmark: float 
     skewness = float(np.mean(centred**3)) / deviation**3
     kurtosis = float(np.mean(centred**4)) / deviation**4
     return sharpe_confidence(ratio, len(profit), skewness, kurtosis, benchmark)
+
+
+def deflated_sharpe(profit: Float64[np.ndarray, " bins"], trials: int) -> float | None:
+    """Chance that the true Sharpe ratio of a bin exceeds the best that `trials` policies without skill would show.
+
+    Bailey and Lopez de Prado 2014. Over trials the Sharpe ratio is taken to vary as that of profits without skill does
+    by chance, with variance 1/(bins - 1).
+    """
+    if len(profit) < 2:
+        return None
+    return probabilistic_sharpe(profit, best_by_luck(trials, 1 / (len(profit) - 1)))
+
+
+def best_by_luck(trials: int, variance: float) -> float:
+    """Expected largest Sharpe ratio of so many independent trials around 0 with this variance; 0 for a single one."""
+    if trials == 1:
+        return 0.0
+    quantile = NormalDist().inv_cdf
+    return sqrt(variance) * (
+        (1 - np.euler_gamma) * quantile(1 - 1 / trials) + np.euler_gamma * quantile(1 - 1 / (trials * e))
+    )
 
 
 def sharpe_confidence(ratio: float, count: int, skewness: float, kurtosis: float, benchmark: float) -> float | None:

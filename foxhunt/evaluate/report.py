@@ -181,6 +181,15 @@ def _fills(agent: Backtest, symbols: Sequence[str]) -> list[str]:
     return parts
 
 
+def _trials(summary: Summary) -> str:
+    if summary.trials == 1:
+        return "1: this agent is taken for the only one tried; --trials says otherwise"
+    return (
+        f"{summary.trials}: the true Sharpe ratio exceeds what the best of {summary.trials} without skill would show "
+        f"with a chance of {percent(summary.deflated_sharpe)} (deflated Sharpe ratio)"
+    )
+
+
 def _settings(summary: Summary, context: Context) -> list[str]:
     config = json.dumps(context.config, indent=2)
     block = summary.rows[0].interval.block
@@ -188,6 +197,7 @@ def _settings(summary: Summary, context: Context) -> list[str]:
         [
             *context.facts,
             ("annual factor", str(summary.clock)),
+            ("trials", _trials(summary)),
             (
                 "intervals",
                 "95 %, circular block bootstrap of profit a step inside uninterrupted periods; blocks of "

@@ -10,7 +10,7 @@ from foxhunt.evaluate.bootstrap import DRAWS, LEVEL, Interval, total_interval
 from foxhunt.evaluate.collapse import collapses
 from foxhunt.evaluate.format import money, span
 from foxhunt.evaluate.heads import HeadReport
-from foxhunt.evaluate.metrics import Metrics, average, measure
+from foxhunt.evaluate.metrics import Metrics, average, deflated_sharpe, measure
 from foxhunt.evaluate.record import Backtest
 from foxhunt.evaluate.series import Clock, Profit, profit
 
@@ -72,6 +72,10 @@ class Summary:
     comparison: str
     variations: tuple[Row, ...] = ()
     """The agent with one acting head switched each."""
+    trials: int = 1
+    """Agents that were tried on the data."""
+    deflated_sharpe: float | None = None
+    """Chance that the agent's true Sharpe ratio exceeds what the best of so many without skill would show."""
     heads: HeadReport | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -93,6 +97,7 @@ def summarise(
     seed: int = 0,
     *,
     variations: Sequence[Contender] = (),
+    trials: int = 1,
     heads: HeadReport | None = None,
 ) -> Summary:
     """Measure every contender (the agent comes first) and variation, and compare the agent with each of the others."""
@@ -109,6 +114,8 @@ def summarise(
         verdict=verdict(rows[0], split, agent.currency),
         comparison=comparison(rows[1:]),
         variations=tuple(_row(variation, reference, clock, seed) for variation in variations),
+        trials=trials,
+        deflated_sharpe=deflated_sharpe(reference.pnl, trials),
         heads=heads,
     )
 

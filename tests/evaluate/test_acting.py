@@ -52,7 +52,7 @@ def result(run: Path) -> Result:
 def test_ledger_holds_what_every_head_said(result: Result) -> None:
     steps = pl.read_parquet(result.folder / "ledger" / "decisions.parquet")
     assert steps["policy"].unique().sort().to_list() == sorted(
-        ["agent", *VARIATIONS, "flat", "buy and hold", "random", "OFI rule"]
+        ["agent", *VARIATIONS, "flat", "buy and hold", "TWAP", "random", "OFI rule"]
     )
     spoken = steps.filter(pl.col("policy").str.starts_with("agent")).select(*HEADS)
     assert spoken.null_count().row(0) == (0,) * len(HEADS)

@@ -25,7 +25,7 @@ from foxhunt.rl.task import make_task
 
 from .conftest import MARKET, SPLIT
 
-POLICIES = ["agent", "flat", "buy and hold", "random", "OFI rule"]
+POLICIES = ["agent", "flat", "buy and hold", "TWAP", "random", "OFI rule"]
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,18 @@ def test_buy_and_hold_buys_the_cap_by_crossing_and_keeps_it(arenas: dict[str, Ar
         assert account["position_lots"].is_sorted()
 
 
+def test_twap_buys_evenly_over_each_account(arenas: dict[str, Arena]) -> None:
+    run = only(arenas["test"], baselines.twap(arenas["test"]))
+    assert set(run.fills["side"]) == {"buy"}
+    assert len(run.accounts) == 2
+    for _, account in run.decisions.group_by("segment", maintain_order=True):
+        cap, decisions = account["cap_lots"][0], account.height
+        wanted = [cap * (k + 1) // decisions for k in range(decisions)]
+        assert np.abs(account["target_lots"].to_numpy() - wanted).max() <= 1  # shares round in floating point
+        assert account["target_lots"][-1] == cap
+        assert account["position_lots"].is_sorted()
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_trading_turns_over_what_the_agent_does(arenas: dict[str, Arena], seed: int) -> None:
     arena, seeds = arenas["test"], 4

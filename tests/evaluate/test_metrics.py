@@ -11,6 +11,8 @@ from foxhunt.data.schema import Instrument
 from foxhunt.errors import ConfigError
 from foxhunt.evaluate.metrics import (
     average,
+    best_by_luck,
+    deflated_sharpe,
     max_drawdown,
     measure,
     probabilistic_sharpe,
@@ -81,11 +83,18 @@ def test_drawdown_counts_from_the_start() -> None:
 
 def test_probabilistic_sharpe_reproduces_the_published_example() -> None:
     """Bailey and Lopez de Prado 2014: annual Sharpe 2.5 over 1250 days, skew -3, kurtosis 10, 100 trials: 0.9004."""
-    normal, trials = NormalDist(), 100
-    euler = 0.5772156649015329
-    best = (1 - euler) * normal.inv_cdf(1 - 1 / trials) + euler * normal.inv_cdf(1 - 1 / (trials * np.e))
-    benchmark = sqrt(0.5 / 250) * best
+    benchmark = best_by_luck(100, 0.5 / 250)
+    assert benchmark == pytest.approx(0.1132, abs=5e-5)
     assert sharpe_confidence(2.5 / sqrt(250), 1250, -3.0, 10.0, benchmark) == pytest.approx(0.9004, abs=5e-5)
+
+
+def test_deflated_sharpe_asks_more_of_the_best_of_many() -> None:
+    profits = np.tile([1.0, -0.5, 0.2, -0.1], 50)
+    assert deflated_sharpe(profits, 1) == probabilistic_sharpe(profits)
+    assert deflated_sharpe(profits, 10) == probabilistic_sharpe(profits, best_by_luck(10, 1 / 199))
+    assert deflated_sharpe(np.array([1.0]), 10) is None
+    # The best of two standard normals is 1/sqrt(pi) on average; the paper's approximation gives about that.
+    assert best_by_luck(2, 1.0) == pytest.approx(1 / sqrt(np.pi), abs=0.05)
 
 
 def test_probabilistic_sharpe_uses_population_skew_and_raw_kurtosis() -> None:
