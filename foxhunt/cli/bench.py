@@ -65,8 +65,8 @@ def main(arguments: list[str]) -> int:
 
         for row in fills.run(command.accounts, command.out):
             print(
-                f"{row['market']}, {row['rules']} rules, {row['queue']} queue, latency {row['latency']}, {row['kind']}: "
-                f"{row['orders']} orders, {row['agreement']:.2%} agree on filling, {row['unexplained']} unexplained"
+                f"{row['market']}, {row['rules']} rules, {row['queue']}, latency {row['latency']}: {row['orders']} orders "
+                f"({row['kind']}), {row['agreement']:.2%} agree on filling, {row['unexplained']} unexplained"
             )
         print(f"written to {command.out or fills.RESULTS}")
         return 0
