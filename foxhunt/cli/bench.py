@@ -64,9 +64,10 @@ def main(arguments: list[str]) -> int:
         from foxhunt.bench import fills
 
         for row in fills.run(command.accounts, command.out):
+            setting = f"{row['market']}, {row['rules']} rules, {row['queue']} queue, latency {row['latency']}"
             print(
-                f"{row['market']}, {row['rules']} rules, {row['queue']}, latency {row['latency']}: {row['orders']} orders "
-                f"({row['kind']}), {row['agreement']:.2%} agree on filling, {row['unexplained']} unexplained"
+                f"{setting}: {row['orders']} orders ({row['kind']}), {row['agreement']:.2%} agree on filling, "
+                f"{row['unexplained']} unexplained"
             )
         print(f"written to {command.out or fills.RESULTS}")
         return 0
