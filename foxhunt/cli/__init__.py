@@ -11,6 +11,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "data": ("foxhunt.cli.data", "import, inspect and validate market data"),
     "train": ("foxhunt.cli.train", "train an agent on a dataset or a Gymnasium environment"),
     "backtest": ("foxhunt.cli.backtest", "judge a trained agent on time it has not seen"),
+    "ablate": ("foxhunt.cli.ablate", "measure what each switch of the network is worth, over seeds"),
+    "migrate": ("foxhunt.cli.migrate", "give a trained run another trunk and keep everything that reads it"),
     "audit": ("foxhunt.cli.audit", "ask what breaks when a tensor's range changes"),
     "bench": ("foxhunt.cli.bench", "measure the speed of the environment and the readers"),
 }
