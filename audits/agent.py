@@ -85,10 +85,11 @@ def _program(config: TrainConfig, declare: tuple[Consumer, ...]) -> Spec:
     collector = Collector(environment, network, replay, learning, config.acting, total_steps=1000, seed=0)
 
     def step() -> None:
-        collector.collect()
+        # Learns first: what is acted on now would colour all that is observed, and learned from, afterwards.
         batch = replay.sample(BATCH, learner.importance_exponent())
         result = learner.update(batch)
         replay.prioritise(batch.slot, result["priority"])
+        collector.collect()
 
     for _ in range(WARMUP):
         collector.collect()

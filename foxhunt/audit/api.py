@@ -1,7 +1,8 @@
 """`audit`: the whole of it in one call."""
 
 import copy
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -101,6 +102,8 @@ def audit_spec(builder: Builder, *, reference: str = "", progress: Progress | No
         runs=tuple(run.name for run in runs),
         reference=reference,
         title=spec.title,
+        producers=tuple(dict.fromkeys(_producers(spec, trace))),
+        joins=tuple(dict.fromkeys(_joins(trace))),
     )
 
 
@@ -108,6 +111,30 @@ def _variables(spec: Spec) -> set[str]:
     """Names under which T goes in the source."""
     tails = {text.replace("()", "").rpartition(":")[2].rpartition(".")[2] for text in spec.locators}
     return {tail for tail in tails if tail.isidentifier()}
+
+
+def _joins(trace: Trace) -> Iterator[tuple[str, str]]:
+    for scale in trace.scales.values():
+        if scale.operation in verdict.JOINS and verdict.scale_ratios(scale):
+            yield scale.operation, f"{shown(scale.stack.top.file)}:{scale.stack.top.line}"
+
+
+def _producers(spec: Spec, trace: Trace) -> Iterator[tuple[str, str]]:
+    """Modules whose result is T, with the line that calls them."""
+    models = spec.named_models
+    for member in trace.members:
+        if member.maker is None or member.kind != "tensor" or member.derived:
+            continue
+        frames, modules = member.maker.frames, member.maker.modules
+        if member.locator in models:
+            inside = type(models[member.locator]).forward.__qualname__
+            callers = [frame for frame in frames if frame.function != inside]
+            if callers:
+                yield member.locator, f"{shown(callers[0].file)}:{callers[0].line}"
+            continue
+        for inner, outer in itertools.pairwise(modules):
+            if type(models[outer]).forward.__qualname__ == member.frame.function:
+                yield inner, f"{shown(member.frame.file)}:{member.frame.line}"
 
 
 def _idle_modules(spec: Spec, trace: Trace) -> list[str]:

@@ -146,8 +146,10 @@ def _note_failure(trace: Trace, run: Run, error: Exception) -> None:
 
 @contextmanager
 def _stable() -> Iterator[None]:
-    """Eager execution, and distributions that do not check their arguments: the operation itself is the witness."""
-    validate = torch.distributions.Distribution._validate_args
+    """Eager execution in one thread; distributions do not check their arguments: the operation is the witness."""
+    validate, threads = torch.distributions.Distribution._validate_args, torch.get_num_threads()
+    # Many small operations: other threads would spend more time waiting than working.
+    torch.set_num_threads(1)
     torch.distributions.Distribution.set_default_validate_args(False)
     try:
         # Importing the compiler takes seconds; a program that has not done so has nothing compiled.
@@ -157,4 +159,5 @@ def _stable() -> Iterator[None]:
         else:
             yield
     finally:
+        torch.set_num_threads(threads)
         torch.distributions.Distribution.set_default_validate_args(validate)

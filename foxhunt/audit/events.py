@@ -1,6 +1,7 @@
 """What a traced run leaves behind: reads of T, possible hazards, scales, custom autograd functions."""
 
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 import torch
@@ -87,6 +88,12 @@ class FunctionCall:
     makes: bool = False
 
 
+def backward_code(function: type[torch.autograd.Function]) -> CodeType:
+    """The code of a custom function's backward."""
+    code: CodeType = function.backward.__code__
+    return code
+
+
 @dataclass(slots=True)
 class Trace:
     """All that the runs of one audit saw, merged by place."""
@@ -94,7 +101,8 @@ class Trace:
     reads: dict[str, Read] = field(default_factory=dict)
     findings: dict[tuple[str, ...], Finding] = field(default_factory=dict)
     scales: dict[str, Scale] = field(default_factory=dict)
-    functions: dict[type[torch.autograd.Function], FunctionCall] = field(default_factory=dict)
+    functions: dict[CodeType, FunctionCall] = field(default_factory=dict)
+    """Custom autograd functions by the code of their backward: a class may be made anew at every call."""
     members: list[Member] = field(default_factory=list)
     confirmed: set[str] = field(default_factory=set)
     executed: dict[tuple[str, str], set[int]] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from torch.nn import Module
 from foxhunt.audit.errors import AuditError
 from foxhunt.audit.events import Trace
 from foxhunt.audit.frames import Frame, first_argument, is_user_file
+from foxhunt.audit.transforms import written
 
 Notice = Callable[[Tensor, "Place"], None]
 CallSeen = Callable[[type[torch.autograd.Function], tuple[Any, ...]], None]
@@ -178,7 +179,7 @@ class Follower:
         """Note the arguments of a custom autograd function as they are when it is called."""
         code = frame.f_code
         names = code.co_varnames[: code.co_argcount + bool(code.co_flags & 0x04)]
-        function = getattr(first_argument(frame), "_forward_cls", None)
+        function = written(getattr(first_argument(frame), "_forward_cls", None))
         if function is None:
             return
         if code.co_name == "setup_context":

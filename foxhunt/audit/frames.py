@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import torch
 
+from foxhunt.audit.transforms import written
+
 _TORCH: Final = str(Path(torch.__file__).parent)
 _OWN: Final = str(Path(__file__).parent)
 _ENGINE: Final = str(Path(__file__).with_name("engine.py"))
@@ -83,7 +85,12 @@ class Stack:
     def target(self) -> bool:
         """Whether a function or module on the stack is named after a target network."""
         names = [*self.modules, *(_own_name(frame) for frame in self.frames)]
-        return any(_TARGET_NAME.search(name) for name in names)
+        return any(names_target(name) for name in names)
+
+
+def names_target(name: str) -> bool:
+    """Whether a function or a module path is named after a target network."""
+    return bool(_TARGET_NAME.search(name))
 
 
 @cache
@@ -137,7 +144,7 @@ def walk(frame: FrameType | None, names: dict[int, str]) -> Stack:
         if role in ("user", "backward"):
             frames.append(Frame(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname))
             if role == "backward" and function is None and not in_backward:
-                function = getattr(first_argument(frame), "_forward_cls", None)
+                function = written(getattr(first_argument(frame), "_forward_cls", None))
         elif role == "module" and not in_backward and (path := names.get(id(first_argument(frame)))):
             modules.append(path)
         elif role == "engine" and not in_backward:

@@ -1,7 +1,7 @@
 """Plants faults in a program that audits clean, to measure what the auditor finds.
 
-A fault is planted by swapping the code of one function for a copy in which one statement is changed; line numbers
-stay. Nothing on disk is touched.
+A fault is planted by swapping the code of one function for a copy in which one statement is changed, or one module of
+the target network for another; line numbers stay. Nothing on disk is touched.
 """
 
 import ast
@@ -14,13 +14,30 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Final
 
+from torch import nn
+
 from foxhunt.audit.api import audit_spec
 from foxhunt.audit.engine import Progress
 from foxhunt.audit.errors import AuditError
+from foxhunt.audit.frames import names_target
 from foxhunt.audit.report import Report
 from foxhunt.audit.source import functions, statement
-from foxhunt.audit.spec import Builder
+from foxhunt.audit.spec import Builder, Spec
 from foxhunt.audit.verdict import SAFE
+
+_HAND_WRITTEN: Final = """
+class Planted(__import__("torch").autograd.Function):
+    @staticmethod
+    def forward(x):
+        return {forward}
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward({saved})
+    @staticmethod
+    def backward(ctx, grad):
+        return {backward}
+"""
+"""A custom autograd function of one tensor, to be written before the statement that applies it."""
 
 WRAPPERS: Final[dict[str, str]] = {
     "mask": "({h} * ({h} > 0))",
@@ -35,17 +52,32 @@ WRAPPERS: Final[dict[str, str]] = {
 }
 """Expressions that take the place of T where a consumer reads it."""
 
+_APPLIED: Final = "Planted.apply({h})"
+_TANH: Final = {"forward": "x + x.tanh()", "saved": "inputs[0]"}
+
+HAND_WRITTEN: Final[dict[str, str]] = {
+    "dropped residual": _HAND_WRITTEN.format(**_TANH, backward="grad * (1 - ctx.saved_tensors[0].tanh().square())"),
+    "sign-gated backward": _HAND_WRITTEN.format(
+        forward="x.clone()", saved="output", backward="grad * (ctx.saved_tensors[0] > 0)"
+    ),
+}
+"""Functions whose backward by hand is wrong: x + tanh(x) forgets a summand, the identity has a ReLU's gradient."""
+
+SOUND: Final = _HAND_WRITTEN.format(**_TANH, backward="grad + grad * (1 - ctx.saved_tensors[0].tanh().square())")
+"""A hand-written function that is right: planting it must report nothing."""
+
 
 @dataclass(frozen=True)
 class Mutant:
-    """One planted fault: what, where, and the code that holds it."""
+    """One planted fault: what, where, and the code that holds it or the module that is swapped."""
 
     kind: str
     file: str
     line: int
     end_line: int
     function: str
-    code: CodeType
+    code: CodeType | None = None
+    module: str = ""
 
     def found_in(self, report: Report) -> bool:
         """Whether a finding overlaps the changed statement."""
@@ -78,17 +110,40 @@ def mutants(report: Report) -> list[Mutant]:
         file = str(Path(site.file).resolve())
         for kind, template in WRAPPERS.items():
             _add(made, kind, file, site.function, site.line, _wrap(site.names, template))
-        _add(made, "unscaled concat", file, site.function, site.line, _unscale(site.names))
+        for kind, text in HAND_WRITTEN.items():
+            _add(made, kind, file, site.function, site.line, written_by_hand(site.names, text))
     for file in {str(Path(site.file).resolve()) for row in report.rows for site in row.sites}:
         for function in functions(file):
             if function.name.endswith(".backward"):
                 for line in range(function.node.lineno, (function.node.end_lineno or 0) + 1):
-                    _add(made, "dropped residual", file, function.name, line, _drop)
+                    _add(made, "dropped summand", file, function.name, line, _drop)
+    names = {site.place: site.names for row in report.rows for site in row.sites}
+    for operation, place in report.joins:
+        file, line = _resolve(place)
+        edit = _unmatch if operation == "beside" else _unscale(names.get(place, ()))
+        _add(made, "unscaled concat", file, _holder(file, line), line, edit)
+    for module, place in report.producers:
+        if names_target(module):
+            file, line = _resolve(place)
+            first, last, _ = statement(file, line)
+            swap = Mutant("swapped target trunk", file, first, last, _holder(file, line), module=module)
+            made[swap.kind, module, first] = swap
     return list(made.values())
 
 
-Edit = Callable[[ast.stmt], ast.stmt | None]
-"""Changes a statement; None where there is nothing to change."""
+def _resolve(place: str) -> tuple[str, int]:
+    file, _, line = place.rpartition(":")
+    return str(Path(file).resolve()), int(line)
+
+
+def _holder(file: str, line: int) -> str:
+    """Name of the innermost function around a line."""
+    around = [item for item in functions(file) if item.node.lineno <= line <= (item.node.end_lineno or 0)]
+    return around[-1].name if around else ""
+
+
+Edit = Callable[[ast.stmt], ast.stmt | list[ast.stmt] | None]
+"""Changes a statement, or puts others before it; None where there is nothing to change."""
 
 
 def _add(made: dict[tuple[str, str, int], Mutant], kind: str, file: str, name: str, line: int, edit: Edit) -> None:
@@ -108,8 +163,9 @@ def _compile(file: str, name: str, line: int, edit: Edit) -> CodeType | None:
             for index, old in enumerate(body if isinstance(body, list) else ()):
                 if isinstance(old, ast.stmt) and old.lineno == line and isinstance(body, list):
                     new = edit(copy.deepcopy(old))
-                    if new is not None:
-                        body[index] = ast.fix_missing_locations(new)
+                    if new is not None and not changed:
+                        news = new if isinstance(new, list) else [new]
+                        body[index : index + 1] = [ast.fix_missing_locations(item) for item in news]
                         changed = True
     return _find_code(compile(tree, file, "exec"), name) if changed else None
 
@@ -135,6 +191,22 @@ class _Replace(ast.NodeTransformer):
         for part in ast.walk(new):
             ast.copy_location(part, node)
         return new
+
+
+def written_by_hand(names: Sequence[str], text: str) -> Edit:
+    """Apply a custom function to T, written on the very line."""
+
+    def edit(node: ast.stmt) -> list[ast.stmt] | None:
+        applied = _wrap(names, _APPLIED)(node)
+        if not isinstance(applied, ast.stmt):
+            return None
+        (written,) = ast.parse(text).body
+        for part in ast.walk(written):
+            if hasattr(part, "lineno"):
+                ast.copy_location(part, node)
+        return [written, applied]
+
+    return edit
 
 
 def _wrap(names: Sequence[str], template: str) -> Edit:
@@ -164,6 +236,14 @@ def _unscale(names: Sequence[str]) -> Edit:
     return edit
 
 
+def _unmatch(node: ast.stmt) -> ast.stmt | None:
+    """Multiply what is read beside T by 30."""
+    if not isinstance(node, ast.Assign):
+        return None
+    node.value = _scaled(node.value)
+    return node
+
+
 def _is(node: ast.expr, names: Sequence[str]) -> bool:
     return isinstance(node, ast.Name) and node.id in names
 
@@ -190,26 +270,43 @@ def _drop(node: ast.stmt) -> ast.stmt | None:
 
 
 @contextmanager
-def planted(mutant: Mutant) -> Iterator[None]:
-    """Swap the mutant's code in, and out again."""
+def planted(mutant: Mutant, builder: Builder) -> Iterator[Builder]:
+    """The builder of the program with the fault in it; swaps the mutant's code in, and out again."""
+    if mutant.code is None:
+        yield _swapped(builder, mutant.module)
+        return
+    code = mutant.code
     holders = [
         item
         for item in gc.get_objects()
         if type(item) is FunctionType
         and item.__code__.co_qualname == mutant.function
         and item.__code__.co_filename == mutant.file
-        and len(item.__code__.co_freevars) == len(mutant.code.co_freevars)
+        and len(item.__code__.co_freevars) == len(code.co_freevars)
     ]
     if not holders:
         raise AuditError(f"{mutant.function} in {mutant.file} is not loaded; a mutant needs a module-level function")
     saved = [(holder, holder.__code__) for holder in holders]
     for holder in holders:
-        holder.__code__ = mutant.code
+        holder.__code__ = code
     try:
-        yield
+        yield builder
     finally:
-        for holder, code in saved:
-            holder.__code__ = code
+        for holder, old in saved:
+            holder.__code__ = old
+
+
+def _swapped(builder: Builder, path: str) -> Builder:
+    """The program with a module that ends in a ReLU, as an older program might have, in place of its own."""
+
+    def build() -> Spec:
+        spec = builder()
+        parent, _, name = path.rpartition(".")
+        models = spec.named_models
+        setattr(models[parent], name, nn.Sequential(models[path], nn.ReLU()))
+        return spec
+
+    return build
 
 
 def measure(builder: Builder, planned: Sequence[Mutant], progress: Progress | None = None) -> MutationScore:
@@ -219,8 +316,8 @@ def measure(builder: Builder, planned: Sequence[Mutant], progress: Progress | No
         if progress:
             progress(f"{mutant.kind} at {mutant.function}:{mutant.line}", index, len(planned))
         try:
-            with planted(mutant):
-                report = audit_spec(builder)
+            with planted(mutant, builder) as faulty:
+                report = audit_spec(faulty)
         except AuditError:
             outcome["broken"].append(mutant)
             continue

@@ -29,6 +29,10 @@ class Report:
     runs: tuple[str, ...] = ()
     reference: str = ""
     title: str = ""
+    producers: tuple[tuple[str, str], ...] = ()
+    """Modules that make T, each with the file:line that calls it."""
+    joins: tuple[tuple[str, str], ...] = ()
+    """Ways in which T meets something else (cat, beside), each with its file:line."""
 
     @property
     def counts(self) -> dict[str, int]:

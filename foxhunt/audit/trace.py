@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from foxhunt.audit import transfer
 from foxhunt.audit.domain import NONNEGATIVE, TOP, Value
-from foxhunt.audit.events import FunctionCall, Read, Trace
+from foxhunt.audit.events import FunctionCall, Read, Trace, backward_code
 from foxhunt.audit.follow import Place
 from foxhunt.audit.frames import Stack, local_names, walk
 from foxhunt.audit.memory import Cell, Member, Memory
@@ -41,6 +41,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
         self._lens_values = tuple(Value(item.low, item.high) for item in ranges)
         self._forward: dict[int, Stack] = {}
         self._made_rms = self._newest_rms = 0.0
+        self._first: dict[str, tuple[str, set[tuple[str, str, str]]]] = {}
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -71,7 +72,10 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
         if place.primary and place.kind == "tensor" and not derived:
             self.trace.programs.add((frame.file, frame.function, operation))
         made_by = {(item.file, item.function, mark) for item in stack.frames for mark in ("", operation)}
-        primary = place.kind != "tensor" or place.primary or derived or bool(made_by & self.trace.programs)
+        changes = place.primary and (derived or self._is_same_program(place, stack, storage.operation))
+        primary = (
+            place.kind != "tensor" or changes or derived or bool(not place.primary and made_by & self.trace.programs)
+        )
         low = float(tensor.detach().min()) if tensor.numel() else 0.0
         storage.member = Member(
             place.text, place.kind, primary, derived, frame, storage.maker, storage.operation, cell.assume.low, low
@@ -80,6 +84,16 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
         if place.kind == "tensor" and primary:
             self.memory.write(tensor, Cell(self._lens_values[0], self._lens_values[1], cell.sources))
             self._replace(tensor)
+
+    def _is_same_program(self, place: Place, stack: Stack, operation: str) -> bool:
+        """Whether every model that runs through a place makes T there by the same operation of the same function; the
+        model that came first decides."""
+        root = stack.modules[-1].partition(".")[0] if stack.modules else ""
+        program = (stack.top.file, stack.top.function, operation)
+        first_root, programs = self._first.setdefault(place.text, (root, set()))
+        if root == first_root:
+            programs.add(program)
+        return program in programs
 
     def _replace(self, tensor: Tensor) -> None:
         with torch.no_grad(), torch._C._DisableTorchDispatch():
@@ -112,10 +126,11 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leave
 
     def _called(self, function: type[torch.autograd.Function], arguments: tuple[Any, ...]) -> None:
         reads = tuple(i for i, item in enumerate(arguments) if isinstance(item, Tensor) and self._member(item))
-        known = self.trace.functions.get(function)
+        code = backward_code(function)
+        known = self.trace.functions.get(code)
         if known is None or len(reads) > len(known.reads):
             copied = tuple(item.detach().clone() if isinstance(item, Tensor) else item for item in arguments)
-            self.trace.functions[function] = FunctionCall(function, copied, reads)
+            self.trace.functions[code] = FunctionCall(function, copied, reads)
 
     def _holds(self, item: object, member: Member) -> bool:
         known = self.memory.find(unwrapped(item)) if isinstance(item, Tensor) else None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,15 @@ def unwrapped(tensor: Tensor) -> Tensor:
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
     return tensor
+
+
+def written(function: Any) -> type[torch.autograd.Function] | None:
+    """The custom function that a user wrote, where a transform has generated another around it."""
+    for cell in getattr(getattr(function, "setup_context", None), "__closure__", None) or ():
+        if isinstance(cell.cell_contents, type) and issubclass(cell.cell_contents, torch.autograd.Function):
+            found: type[torch.autograd.Function] = cell.cell_contents
+            return found
+    return function  # type: ignore[no-any-return]  # a class of torch's own making, or None
 
 
 @contextmanager

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from types import CodeType
 from typing import Final
 
+import torch
+
 from foxhunt.audit.backward import Check, check
-from foxhunt.audit.events import Finding, Scale, Trace
+from foxhunt.audit.events import Finding, Scale, Trace, backward_code
 from foxhunt.audit.frames import Frame, Stack
 from foxhunt.audit.memory import Member
 from foxhunt.audit.ranges import Range
@@ -47,7 +50,7 @@ class Judged:
 def judge(trace: Trace, spec: Spec) -> list[Judged]:
     """Every finding that is not safe."""
     assume, becomes = Range.parse(spec.assume), Range.parse(spec.becomes)
-    checks = {function: check(call, assume, becomes) for function, call in trace.functions.items()}
+    checks = {code: check(call, assume, becomes) for code, call in trace.functions.items()}
     found = [judged for finding in trace.findings.values() if (judged := _operation(finding, trace, checks))]
     found += _backwards(trace, checks)
     found += [judged for scale in trace.scales.values() if (judged := _scale(scale))]
@@ -57,7 +60,7 @@ def judge(trace: Trace, spec: Spec) -> list[Judged]:
     return found
 
 
-def _operation(finding: Finding, trace: Trace, checks: dict[type, Check]) -> Judged | None:
+def _operation(finding: Finding, trace: Trace, checks: dict[CodeType, Check]) -> Judged | None:
     frame = finding.frame
     if finding.rule in _TESTS and finding.operation in _COMPARISONS and finding.mark not in trace.confirmed:
         return None
@@ -65,7 +68,7 @@ def _operation(finding: Finding, trace: Trace, checks: dict[type, Check]) -> Jud
     before = finding.measured.get("assume", 0.0)
     if not finding.possible and not (finding.witnessed and finding.rule in _FAILURES and before == 0):
         return None
-    result = checks.get(finding.stack.function) if finding.stack.function else None
+    result = checks.get(backward_code(finding.stack.function)) if finding.stack.function else None
     if finding.rule == "sign-gate" and result and result.becomes and not result.rectifies:
         return None
     refuted = result is not None and result.becomes is False and bool(result.assume)
@@ -84,14 +87,15 @@ def _operation(finding: Finding, trace: Trace, checks: dict[type, Check]) -> Jud
     return Judged(finding.rule, verdict, finding.stack, finding.operation, evidence, rule.fix, set(finding.sources))
 
 
-def _backwards(trace: Trace, checks: dict[type, Check]) -> list[Judged]:
+def _backwards(trace: Trace, checks: dict[CodeType, Check]) -> list[Judged]:
     """Custom functions that read or make T and whose backward is not the Jacobian of their forward."""
     found = []
     # A gate that was found names the very line; the check of the whole function would repeat it.
-    gated = {finding.stack.function for finding in trace.findings.values() if finding.rule == "sign-gate"}
-    for function, call in trace.functions.items():
-        result = checks[function]
-        if result.becomes or function in gated or (result.becomes is None and not call.reads):
+    gates = [finding.stack.function for finding in trace.findings.values() if finding.rule == "sign-gate"]
+    gated = {backward_code(function) for function in gates if function}
+    for code, call in trace.functions.items():
+        function, result = call.function, checks[code]
+        if result.becomes or code in gated or (result.becomes is None and not call.reads):
             continue
         start, end = _span(function)
         verdict = UNSAFE if result.becomes is False and result.assume else CHECK
@@ -106,9 +110,9 @@ def _backwards(trace: Trace, checks: dict[type, Check]) -> list[Judged]:
     return found
 
 
-def _span(function: type) -> tuple[Frame, int]:
+def _span(function: type[torch.autograd.Function]) -> tuple[Frame, int]:
     """First line (as a frame) and last line of a custom function's backward."""
-    code = function.backward.__code__  # type: ignore[attr-defined]  # autograd functions have a backward
+    code = backward_code(function)
     for item in functions(code.co_filename):
         if item.name == code.co_qualname:
             return item.frame, item.node.end_lineno or item.node.lineno

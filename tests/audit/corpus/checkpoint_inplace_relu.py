@@ -1,4 +1,5 @@
-"""A checkpointed block with an in-place ReLU, which also runs when it is recomputed (pytorch/pytorch#26546)."""
+"""A checkpointed block with an in-place ReLU, which also runs when it is recomputed
+(pytorch/pytorch#26546: gradients that such a block loses)."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,5 @@
-"""An integer ReLU that clamps codes at 0 and forgets the zero point (pytorch/executorch#8424)."""
+"""An integer ReLU that clamps codes at 0 and forgets the zero point (in kind
+pytorch/executorch#8424, where the zero point of an int8 ReLU was cast to an unsigned type)."""
 
 import torch
 from torch import Tensor

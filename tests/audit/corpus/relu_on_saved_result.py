@@ -1,4 +1,4 @@
-"""An in-place ReLU on a result that others hold (pytorch/pytorch#5687)."""
+"""An in-place ReLU on a result that others hold (pytorch/pytorch#34429, #148835)."""
 
 import torch
 from torch import Tensor
