@@ -22,34 +22,10 @@ from foxhunt.rl.trainer import Trainer
 from .conftest import MARKET, SPLIT
 
 TINY = [
-    "--steps",
-    "512",
-    "--environments",
-    "16",
-    "--evaluations",
-    "2",
-    "--network.hidden1",
-    "8",
-    "--network.hidden2",
-    "8",
-    "--network.head-hidden",
-    "8",
-    "--network.atoms",
-    "11",
-    "--learner.batch-size",
-    "16",
-    "--learner.warmup-steps",
-    "64",
-    "--learner.replay-capacity",
-    "4000",
-    "--market.initial-cash",
-    "5000",
-    "--split.train",
-    "0%/40%",
-    "--split.validate",
-    "40%/70%",
-    "--split.test",
-    "70%/100%",
+    *("--steps", "512", "--environments", "16", "--evaluations", "2", "--market.initial-cash", "5000"),
+    *("--network.hidden1", "8", "--network.hidden2", "8", "--network.head-hidden", "8", "--network.atoms", "11"),
+    *("--learner.batch-size", "16", "--learner.warmup-steps", "64", "--learner.replay-capacity", "4000"),
+    *("--split.train", "0%/40%", "--split.validate", "40%/70%", "--split.test", "70%/100%"),
 ]
 
 
@@ -137,7 +113,6 @@ def test_command_writes_tables_and_survives_a_failing_arm(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "study"
-    # Pairs of consecutive steps need an even batch: the arm with predictive coding is refused when it is built.
     arguments = ["ablate", "--data", str(data), *TINY, "--out", str(out), "--seeds", "1", "--switch", "trunk"]
     assert main(arguments) == 0
     printed = " ".join(capsys.readouterr().out.split())
