@@ -33,6 +33,9 @@ class DistilConfig:
     """Optimizer steps."""
     batch_size: int = 512
     """States a step."""
+    jitter: float = 0.1
+    """Noise added to half of the states, in standard deviations of each input: the old network can be asked about any
+    state, so the new one learns what lies between those that were met."""
     learning_rate: float = 2e-3
     """Adam's step size at the start; falls to 0 along half a cosine."""
     refreshes: int = 10
@@ -80,7 +83,8 @@ def distil(
     parameters = [p for name, p in student.named_parameters() if name.startswith(TRUNK)]
     optimizer = torch.optim.Adam(parameters, config.learning_rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, config.updates)
-    generator = torch.Generator(states.places.device).manual_seed(seed)
+    device = states.places.device
+    generator = torch.Generator(device).manual_seed(seed)
     old, new = View(teacher, states), View(student, states)
     match_slots(old, new)
     imitation = Imitation(old, new, acting)
@@ -88,8 +92,12 @@ def distil(
         if update and update % -(-config.updates // config.refreshes) == 0:
             new.refresh()
             match_slots(old, new)
-        drawn = torch.randint(len(states), (config.batch_size,), device=states.places.device, generator=generator)
-        gradient = torch.autograd.grad(imitation.loss(states.places[drawn]), parameters)
+        drawn = torch.randint(
+            len(states.places), (config.batch_size,), device=states.places.device, generator=generator
+        )
+        noise = torch.randn(config.batch_size, imitation.width, device=drawn.device, generator=generator)
+        noise[::2] = 0
+        gradient = torch.autograd.grad(imitation.loss(states.places[drawn], config.jitter * noise), parameters)
         for parameter, part in zip(parameters, gradient, strict=True):
             parameter.grad = part
         optimizer.step()
@@ -106,7 +114,7 @@ def match_slots(old: View, new: View) -> None:
     They are moving averages over the batches of training. What they would read under the new trunk is what they read
     under the old one times the ratio of both measured on the same states.
     """
-    index = old.states.places[:: -(-len(old.states) // (4 * CHUNK))]
+    index = old.states.places[:: -(-len(old.states.places) // (4 * CHUNK))]
     before, after = (measure_sizes(view, index) for view in (old, new))
     slots = new.network.encoder.isv.slots
     for slot, size in before.items():
@@ -133,9 +141,11 @@ class Imitation:
         self.old, self.new = old, new
         self.judge = Actor(old.network, acting, 1), Actor(new.network, acting, 1)
         with torch.no_grad():
-            sample = old.states.places[:: -(-len(old.states) // CHUNK)]
+            sample = old.states.places[:: -(-len(old.states.places) // CHUNK)]
             output = old.look(sample)
             inputs = old.observe(sample)
+            self.deviations = {part: inputs[part].std(0) for part in old.network.encoder.parts}
+            self.width = sum(len(deviation) for deviation in self.deviations.values())
             self.spreads = [part.std(0).square().mean().clamp(min=1e-12) for part in self._parts(old, inputs, output)]
             best = self.judge[0].values(output).topk(2, dim=-1).values
             gap = (best[..., 0] - best[..., 1]).median(0).values
@@ -148,14 +158,17 @@ class Imitation:
                 trunk.norm.weight.copy_(h.std(0))
                 trunk.norm.bias.copy_(h.mean(0))
 
-    def loss(self, index: Int[Tensor, " batch"]) -> Float[Tensor, ""]:
-        """Mean over parts of the squared distance, and the divergence of the sharpened values."""
+    def loss(self, index: Int[Tensor, " batch"], noise: Float[Tensor, "batch width"]) -> Float[Tensor, ""]:
+        """Mean over parts of the squared distance, and the divergence of the sharpened values.
+
+        `noise` is added to the inputs of the trunk, in standard deviations.
+        """
         with torch.no_grad():
-            inputs = self.old.observe(index)
+            inputs = self._disturb(self.old.observe(index), noise)
             said = self.old.network(inputs)
             wanted = list(self._parts(self.old, inputs, said))
             q = self.judge[0].values(said) / self.temperature.unsqueeze(-1)
-        inputs = self.new.observe(index)
+        inputs = self._disturb(self.new.observe(index), noise)
         says = self.new.network(inputs)
         parts = list(self._parts(self.new, inputs, says))
         distance = torch.stack(
@@ -166,6 +179,11 @@ class Imitation:
         law, logs = q.softmax(-1), own.log_softmax(-1)
         order = torch.where(real, law * (q.log_softmax(-1) - logs), 0.0).sum(-1).mean()
         return distance.mean() + order
+
+    def _disturb(self, inputs: dict[str, Tensor], noise: Float[Tensor, "batch width"]) -> dict[str, Tensor]:
+        parts = torch.split(noise, [deviation.shape[-1] for deviation in self.deviations.values()], dim=-1)
+        moved = zip(self.deviations.items(), parts, strict=True)
+        return {**inputs, **{name: inputs[name] + part * deviation for (name, deviation), part in moved}}
 
     @staticmethod
     def _trunk(view: View, inputs: dict[str, Tensor]) -> Tensor:

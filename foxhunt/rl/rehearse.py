@@ -1,6 +1,6 @@
 """States to compare two networks on: an agent replays its task, and each network sees what it would have seen."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,7 +16,8 @@ CHUNK = 2_048
 """States a network looks at in one pass."""
 
 
-class States(NamedTuple):
+@dataclass(frozen=True)
+class States:
     """What an agent met, time-major: one row a vector step."""
 
     observation: dict[str, Float[Tensor, "steps environments width"]]
@@ -24,9 +25,6 @@ class States(NamedTuple):
     """Earlier steps of the same episode."""
     places: Int[Tensor, " states"]
     """Places that count, step * environments + environment: in a sweep those before an account's end."""
-
-    def __len__(self) -> int:
-        return len(self.places)
 
 
 @torch.no_grad()
