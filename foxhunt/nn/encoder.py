@@ -52,9 +52,14 @@ class Encoder(nn.Module):
         self.memory_width = hidden + ofi
         """Width of what each step leaves to the history."""
 
+    def trunk_output(self, observation: dict[str, Tensor]) -> Float[Tensor, "batch hidden"]:
+        """h_s2 as the trunk leaves it."""
+        h: Tensor = self.trunk(torch.cat([observation[part] for part in self.parts], dim=-1))
+        return h
+
     def forward(self, observation: dict[str, Tensor], seed: Int[Tensor, ""] | None = None) -> Encoding:
         """Encode a batch; `seed` draws the dropout, without it nothing is dropped."""
-        h: Tensor = self.trunk(torch.cat([observation[part] for part in self.parts], dim=-1))
+        h = self.trunk_output(observation)
         isv = self.isv(observation)
         embedded = self.embed_isv(isv) if self.embed_isv else isv
         if self.dropout and seed is not None:

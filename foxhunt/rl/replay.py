@@ -172,6 +172,17 @@ class Replay:
             trade=self._trade(row, environment, action[:, 0]) if self.options.horizon else None,
         )
 
+    def spread(self, count: int) -> dict[str, Tensor] | None:
+        """Observations evenly spread over the transitions held, for a look at them; None while there are none.
+
+        Draws nothing, so that who looks changes nothing. Waits for the device.
+        """
+        slot = self.priorities.mass.nonzero().squeeze(1)
+        if not len(slot):
+            return None
+        slot = slot[torch.linspace(0, len(slot) - 1, count, device=slot.device).long()]
+        return self._observe(slot // self.environments, slot % self.environments)
+
     def _draw(self, count: int) -> tuple[Int[Tensor, " count"], Bool[Tensor, " pairs"] | None]:
         """Slots of a batch; with pairs on each odd place holds the successor of the even one before it."""
         if not self.options.pairs:

@@ -17,6 +17,7 @@ from foxhunt.rl.agent import Agent, check_device, derive_seed, load_agent, make_
 from foxhunt.rl.checkpoint import load_training, replace_text, save_checkpoint, short_reason
 from foxhunt.rl.collect import Collector, play_episodes
 from foxhunt.rl.learner import Learner
+from foxhunt.rl.monitor import monitor
 from foxhunt.rl.profile import PhaseProfile
 from foxhunt.rl.replay import Replay, ReplayOptions
 from foxhunt.rl.task import make_task
@@ -24,6 +25,9 @@ from foxhunt.rl.tracking import Metrics
 
 RECORDS = 200
 """Training records a run writes to metrics.jsonl."""
+
+MONITORED = 512
+"""States out of the replay that the monitor looks at with each evaluation."""
 
 
 ALWAYS_RECORDED = ("loss", "td_error", "q", "gradient_norm", "learning_rate")
@@ -249,10 +253,17 @@ class Trainer:
             seed = derive_seed(self.config.seed, "evaluate")
             self.last_evaluation = float(play_episodes(policy, self.task.validation, seed).mean())
         self._evaluated_step = self.step
-        self._write({"evaluation_return": self.last_evaluation})
+        self._write({"evaluation_return": self.last_evaluation, **self._monitored()})
         if self.best_evaluation is None or self.last_evaluation >= self.best_evaluation:
             self.best_evaluation = self.last_evaluation
             save_checkpoint(self.config.out, "best", self.step, self.agent().state_dict())
+
+    def _monitored(self) -> dict[str, float | None]:
+        """What the monitor sees in states that the replay holds."""
+        observation = self.replay.spread(MONITORED)
+        if observation is None:
+            return {}
+        return {f"monitor_{name}": value for name, value in monitor(self.learner.network, observation).items()}
 
     def _write(self, record: dict[str, float | None]) -> None:
         self.metrics.write(self.step, record)
