@@ -21,6 +21,7 @@ from foxhunt.audit.engine import Progress
 from foxhunt.audit.errors import AuditError
 from foxhunt.audit.frames import names_target
 from foxhunt.audit.report import Report
+from foxhunt.audit.rows import Site
 from foxhunt.audit.source import functions, statement
 from foxhunt.audit.spec import Builder, Spec
 from foxhunt.audit.verdict import SAFE
@@ -111,7 +112,8 @@ def mutants(report: Report) -> list[Mutant]:
         for kind, template in WRAPPERS.items():
             _add(made, kind, file, site.function, site.line, _wrap(site.names, template))
         for kind, text in HAND_WRITTEN.items():
-            _add(made, kind, file, site.function, site.line, written_by_hand(site.names, text))
+            if by_hand := plant_by_hand(kind, site, text):
+                made.setdefault((kind, file, by_hand.line), by_hand)
     for file in {str(Path(site.file).resolve()) for row in report.rows for site in row.sites}:
         for function in functions(file):
             if function.name.endswith(".backward"):
@@ -129,6 +131,13 @@ def mutants(report: Report) -> list[Mutant]:
             swap = Mutant("swapped target trunk", file, first, last, _holder(file, line), module=module)
             made[swap.kind, module, first] = swap
     return list(made.values())
+
+
+def plant_by_hand(kind: str, site: Site, text: str) -> Mutant | None:
+    """Apply a custom autograd function, its source given, to T where a site reads it; None where that cannot be."""
+    made: dict[tuple[str, str, int], Mutant] = {}
+    _add(made, kind, str(Path(site.file).resolve()), site.function, site.line, _by_hand(site.names, text))
+    return next(iter(made.values()), None)
 
 
 def _resolve(place: str) -> tuple[str, int]:
@@ -193,7 +202,7 @@ class _Replace(ast.NodeTransformer):
         return new
 
 
-def written_by_hand(names: Sequence[str], text: str) -> Edit:
+def _by_hand(names: Sequence[str], text: str) -> Edit:
     """Apply a custom function to T, written on the very line."""
 
     def edit(node: ast.stmt) -> list[ast.stmt] | None:
@@ -271,12 +280,35 @@ def _drop(node: ast.stmt) -> ast.stmt | None:
 
 @contextmanager
 def planted(mutant: Mutant, builder: Builder) -> Iterator[Builder]:
-    """The builder of the program with the fault in it; swaps the mutant's code in, and out again."""
+    """A builder of the program with the fault in it. The program is built without: what it does to get ready, such as
+    training a little, is not what is audited. Code that was swapped in is swapped out at the end."""
     if mutant.code is None:
         yield _swapped(builder, mutant.module)
         return
-    code = mutant.code
-    holders = [
+    code, saved = mutant.code, list[tuple[FunctionType, CodeType]]()
+
+    def restore() -> None:
+        while saved:
+            holder, old = saved.pop()
+            holder.__code__ = old
+
+    def build() -> Spec:
+        restore()
+        spec = builder()
+        for holder in _holders(mutant, code):
+            saved.append((holder, holder.__code__))
+            holder.__code__ = code
+        return spec
+
+    try:
+        yield build
+    finally:
+        restore()
+
+
+def _holders(mutant: Mutant, code: CodeType) -> list[FunctionType]:
+    """The functions whose code the mutant replaces."""
+    found = [
         item
         for item in gc.get_objects()
         if type(item) is FunctionType
@@ -284,16 +316,9 @@ def planted(mutant: Mutant, builder: Builder) -> Iterator[Builder]:
         and item.__code__.co_filename == mutant.file
         and len(item.__code__.co_freevars) == len(code.co_freevars)
     ]
-    if not holders:
+    if not found:
         raise AuditError(f"{mutant.function} in {mutant.file} is not loaded; a mutant needs a module-level function")
-    saved = [(holder, holder.__code__) for holder in holders]
-    for holder in holders:
-        holder.__code__ = code
-    try:
-        yield builder
-    finally:
-        for holder, old in saved:
-            holder.__code__ = old
+    return found
 
 
 def _swapped(builder: Builder, path: str) -> Builder:

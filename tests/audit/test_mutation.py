@@ -1,14 +1,16 @@
-"""Faults planted in a clean agent are found at their line; the clean agent has none."""
+"""Faults planted in clean agents are found at their line; the clean agents have none."""
 
 from pathlib import Path
 
 import pytest
 
 from foxhunt.audit import Report, audit_spec
-from foxhunt.audit.mutate import WRAPPERS, Mutant, measure, mutants, planted
+from foxhunt.audit.mutate import HAND_WRITTEN, SOUND, WRAPPERS, Mutant, measure, mutants, plant_by_hand, planted
 from foxhunt.audit.spec import Builder, load
 
 AGENT = Path(__file__).parent / "grn_agent.py"
+SHIPPED = Path(__file__).parents[2] / "audits" / "agent.py"
+STRUCTURAL = {*HAND_WRITTEN, "unscaled concat", "swapped target trunk"}
 
 
 @pytest.fixture(scope="module")
@@ -21,12 +23,16 @@ def clean(builder: Builder) -> Report:
     return audit_spec(builder)
 
 
-def chosen(report: Report) -> list[Mutant]:
-    """Every other wrapper at every reader, and all structural faults."""
-    planned = mutants(report)
-    return [item for item in planned if item.kind not in WRAPPERS] + [
-        item for item in planned if item.kind in WRAPPERS and (item.line + list(WRAPPERS).index(item.kind)) % 4 == 0
-    ]
+def spread(planned: list[Mutant], every: int) -> list[Mutant]:
+    """Every so many of the faults, starting elsewhere at every line so that all kinds come up."""
+    kinds = sorted({item.kind for item in planned})
+    return [item for item in planned if (item.line + kinds.index(item.kind)) % every == 0]
+
+
+def missed(builder: Builder, chosen: list[Mutant]) -> list[str]:
+    score = measure(builder, chosen)
+    assert len(score.broken) <= len(score.found) // 10
+    return [f"{item.kind} at {item.function}:{item.line}" for item in score.missed]
 
 
 def test_nothing_is_found_on_the_agent_as_it_is(clean: Report) -> None:
@@ -37,18 +43,59 @@ def test_nothing_is_found_on_the_agent_as_it_is(clean: Report) -> None:
 def test_there_are_fifty_faults_to_plant_of_every_kind(clean: Report) -> None:
     planned = mutants(clean)
     assert len(planned) >= 50
-    assert {item.kind for item in planned} == {*WRAPPERS, "unscaled concat", "dropped residual"}
+    assert {item.kind for item in planned} == {*WRAPPERS, *STRUCTURAL, "dropped summand"}
 
 
 def test_planted_faults_are_found_at_their_line(builder: Builder, clean: Report) -> None:
-    score = measure(builder, chosen(clean))
-    assert [f"{item.kind} at {item.function}:{item.line}" for item in score.missed] == []
-    assert len(score.found) >= 25
-    assert len(score.broken) <= len(score.found) // 10
+    planned = mutants(clean)
+    chosen = [item for item in planned if item.kind in {"unscaled concat", "swapped target trunk", "dropped summand"}]
+    chosen += spread([item for item in planned if item not in chosen], 6)
+    assert len(chosen) >= 18
+    assert missed(builder, chosen) == []
 
 
 def test_planting_is_undone(builder: Builder, clean: Report) -> None:
     mutant = next(item for item in mutants(clean) if item.kind == "mask")
-    with planted(mutant):
-        assert any(row.hits for row in audit_spec(builder).rows)
+    with planted(mutant, builder) as faulty:
+        assert any(row.hits for row in audit_spec(faulty).rows)
     assert audit_spec(builder).json() == clean.json()
+
+
+def test_a_hand_written_function_that_is_right_is_not_reported(builder: Builder, clean: Report) -> None:
+    site = next(site for row in clean.rows for site in row.sites if site.function == "Agent.confidence_head")
+    mutant = plant_by_hand("sound", site, SOUND)
+    assert mutant is not None
+    with planted(mutant, builder) as program:
+        report = audit_spec(program)
+    assert [row.name for row in report.rows if row.hits] == []
+    assert report.operations > clean.operations
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Report:
+    return audit_spec(load(f"{SHIPPED}:default"))
+
+
+def test_the_shipped_agent_has_no_fault(shipped: Report) -> None:
+    assert [row.name for row in shipped.rows if row.hits] == []
+
+
+def test_structural_faults_in_the_shipped_agent_are_found(shipped: Report) -> None:
+    planned = [item for item in mutants(shipped) if item.kind in STRUCTURAL]
+    assert {item.kind for item in planned} == STRUCTURAL
+    kinds = {item.kind: item for item in planned}
+    assert missed(load(f"{SHIPPED}:default"), list(kinds.values())) == []
+
+
+def test_expressions_planted_in_the_shipped_agent_are_found(shipped: Report) -> None:
+    planned = [item for item in mutants(shipped) if item.kind in WRAPPERS]
+    assert missed(load(f"{SHIPPED}:default"), spread(planned, 5)) == []
+
+
+@pytest.mark.learn_long
+def test_every_fault_in_the_full_agent_is_found() -> None:
+    builder = load(f"{SHIPPED}:full")
+    planned = mutants(audit_spec(builder))
+    assert len(planned) >= 50
+    score = measure(builder, planned)
+    assert score.recall >= 0.98
