@@ -43,7 +43,8 @@ def read_state(folder: Path, name: str) -> dict[str, Any]:
     if _file_digest(tensor_file) != digests[0]:
         raise CheckpointError(f"{tensor_file} is damaged (checksum differs); use another checkpoint")
     try:
-        tensors = load_file(tensor_file)
+        # Copies, aligned as torch allocates: products of tensors that lie elsewhere may round otherwise.
+        tensors = {path: tensor.clone() for path, tensor in load_file(tensor_file).items()}
     except SafetensorError as error:
         raise CheckpointError(f"{tensor_file} cannot be read ({error}); use another checkpoint") from None
     state: dict[str, Any] = _join(tree, tensors)
