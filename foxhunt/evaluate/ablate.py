@@ -7,7 +7,6 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Final
 
 import torch
@@ -21,10 +20,15 @@ from foxhunt.evaluate.series import one_currency
 from foxhunt.evaluate.switches import SWITCHES, toggle
 from foxhunt.rl.agent import load_agent
 from foxhunt.rl.checkpoint import load_model, save_checkpoint
+from foxhunt.rl.monitor import monitor
+from foxhunt.rl.rehearse import View, play
 from foxhunt.rl.trainer import Trainer
 
 BASE: Final = "base"
 """Arm in which no switch is turned."""
+
+MONITORED: Final = 2_048
+"""States of the test split, at most, on which a network is monitored."""
 
 STUDY, CELL = "study.json", "cell.json"
 """Files that tell a study's folder, and a finished cell."""
@@ -43,6 +47,8 @@ class Cell:
     """Training time."""
     tape: str
     """Fingerprint of the data."""
+    figures: dict[str, float]
+    """What `foxhunt.rl.monitor.monitor` says of the network on states of the test split."""
 
 
 @dataclass(frozen=True)
@@ -122,20 +128,29 @@ def run_cell(arm: str, plan: TrainConfig) -> Cell:
     start = time.perf_counter()
     summary = Trainer(plan, overwrite=True).train()
     seconds = time.perf_counter() - start
-    profit, currency, tape = judge(plan.out)
-    cell = Cell(arm, plan.seed, profit, currency, seconds, tape)
+    cell = judge(arm, plan, seconds)
     # The replay of every agent would fill disks, and nobody goes on with these runs.
     save_checkpoint(plan.out, "last", summary.step, load_model(plan.out, "last"))
     write_text(plan.out / CELL, json.dumps({"cell": asdict(cell), "config": to_json(plan)}, indent=1) + "\n")
     return cell
 
 
-def judge(run: Path) -> tuple[float, str, str]:
-    """Profit after fees of a run's best checkpoint on the test split, its currency, and the data's fingerprint."""
-    agent = load_agent(run)
-    arena = load_arenas(agent, run, agent.config.data, "cpu")["test"]
-    profit = float(arena.totals(agent.policy, 1).profit)
-    return profit, one_currency(arena.tape.instruments), str(agent.fitted["tape"])
+def judge(arm: str, plan: TrainConfig, seconds: float) -> Cell:
+    """Send a run's best checkpoint through the test split."""
+    agent = load_agent(plan.out)
+    arena = load_arenas(agent, plan.out, plan.data, "cpu")["test"]
+    environment = arena.environment()
+    states, mean = play(agent.network, agent.config.acting, environment, seed=0)
+    view = View(agent.network, states)
+    return Cell(
+        arm=arm,
+        seed=plan.seed,
+        profit=mean * environment.environments,
+        currency=one_currency(arena.tape.instruments),
+        seconds=seconds,
+        tape=str(agent.fitted["tape"]),
+        figures=monitor(agent.network, view.observe(states.sample(MONITORED))),
+    )
 
 
 def _claim(config: TrainConfig) -> None:

@@ -9,24 +9,20 @@ from statistics import fmean
 from typing import Final
 
 from foxhunt.evaluate.ablate import BASE, Cell, Study
-from foxhunt.evaluate.format import money, span
+from foxhunt.evaluate.format import money, percent, span
 from foxhunt.evaluate.output import write_text
 from foxhunt.evaluate.seeds import Mean, mean_over_seeds
 from foxhunt.evaluate.switches import SWITCHES, companions
+
+FIGURES: Final = {"dead_units": "dead units", "effective_rank": "effective rank", "h_rms": "RMS of h"}
+"""What is shown of a network's h on the test split -> its heading."""
 
 VERDICTS: Final = {1: "helps", 0: "undecided", -1: "hurts"}
 """Sign of the interval of a switch's worth -> what is said of it."""
 
 COLUMNS: Final = (
-    "arm",
-    "change",
-    "seeds",
-    "profit",
-    "95 % interval",
-    "worth of on",
-    "95 % interval of worth",
-    "verdict",
-    "minutes",
+    *("arm", "change", "seeds", "profit", "95 % interval", "worth of on", "95 % interval of worth", "verdict"),
+    *("minutes", *FIGURES.values()),
 )
 
 
@@ -44,6 +40,8 @@ class Row:
     """Profit with the switch on less that with it off, paired over the seeds that both arms have; None for the base."""
     minutes: float
     """Mean training time."""
+    figures: dict[str, float]
+    """Mean over seeds of each of `FIGURES`."""
 
     @property
     def verdict(self) -> str:
@@ -62,6 +60,8 @@ class Row:
             *worth,
             self.verdict,
             f"{self.minutes:.1f}",
+            percent(self.figures["dead_units"]),
+            *(f"{self.figures[name]:.3g}" for name in ("effective_rank", "h_rms")),
         )
 
 
@@ -92,6 +92,7 @@ def _row(study: Study, arm: str, cells: list[Cell], base: dict[int, Cell]) -> Ro
         profit=mean_over_seeds([cell.profit for cell in cells]),
         worth=worth,
         minutes=fmean(cell.seconds for cell in cells) / 60,
+        figures={name: fmean(cell.figures[name] for cell in cells) for name in FIGURES},
     )
 
 
@@ -146,31 +147,23 @@ def _span(mean: Mean) -> str:
 
 def _csv(rows: list[Row]) -> str:
     header = (
-        "arm",
-        "change",
-        "seeds",
-        "profit",
-        "profit_low",
-        "profit_high",
-        "worth",
-        "worth_low",
-        "worth_high",
-        "verdict",
-        "minutes",
+        *("arm", "change", "seeds", "profit", "profit_low", "profit_high", "worth", "worth_low", "worth_high"),
+        *("verdict", "minutes", *FIGURES),
     )
     lines: list[tuple[object, ...]] = []
     for row in rows:
         worth = (row.worth.mean, row.worth.low, row.worth.high) if row.worth else ("", "", "")
         profit = row.profit.mean, row.profit.low, row.profit.high
-        lines.append((row.arm, row.change, row.seeds, *profit, *worth, row.verdict, row.minutes))
+        lines.append((row.arm, row.change, row.seeds, *profit, *worth, row.verdict, row.minutes, *row.figures.values()))
     return _text(header, lines)
 
 
 def _cells_csv(study: Study) -> str:
     lines: list[tuple[object, ...]] = [
-        (cell.arm, cell.seed, cell.profit, cell.currency, cell.seconds) for cell in study.cells
+        (cell.arm, cell.seed, cell.profit, cell.currency, cell.seconds, *(cell.figures[name] for name in FIGURES))
+        for cell in study.cells
     ]
-    return _text(("arm", "seed", "profit", "currency", "seconds"), lines)
+    return _text(("arm", "seed", "profit", "currency", "seconds", *FIGURES), lines)
 
 
 def _text(header: tuple[str, ...], lines: list[tuple[object, ...]]) -> str:

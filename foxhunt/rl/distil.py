@@ -114,7 +114,7 @@ def match_slots(old: View, new: View) -> None:
     They are moving averages over the batches of training. What they would read under the new trunk is what they read
     under the old one times the ratio of both measured on the same states.
     """
-    index = old.states.places[:: -(-len(old.states.places) // (4 * CHUNK))]
+    index = old.states.sample(4 * CHUNK)
     before, after = (measure_sizes(view, index) for view in (old, new))
     slots = new.network.encoder.isv.slots
     for slot, size in before.items():
@@ -141,19 +141,19 @@ class Imitation:
         self.old, self.new = old, new
         self.judge = Actor(old.network, acting, 1), Actor(new.network, acting, 1)
         with torch.no_grad():
-            sample = old.states.places[:: -(-len(old.states.places) // CHUNK)]
+            sample = old.states.sample(CHUNK)
             output = old.look(sample)
             inputs = old.observe(sample)
             self.deviations = {part: inputs[part].std(0) for part in old.network.encoder.parts}
             self.width = sum(len(deviation) for deviation in self.deviations.values())
-            self.spreads = [part.std(0).square().mean().clamp(min=1e-12) for part in self._parts(old, inputs, output)]
+            self.spreads = [part.std(0).square().mean().clamp(min=1e-12) for part in self._parts(old, output)]
             best = self.judge[0].values(output).topk(2, dim=-1).values
             gap = (best[..., 0] - best[..., 1]).median(0).values
-            self.temperature = gap.clamp(min=1e-9)
+            self.temperature = torch.where(gap.isfinite(), gap, 1.0).clamp(min=1e-9)
             """Median lead of the best action in every branch: the scale on which the order of values is decided."""
         trunk = new.network.encoder.trunk[-1]
         if isinstance(trunk, GatedResidualBlock):
-            h = self._trunk(old, inputs).detach()
+            h = old.network.encoder.trunk_output(inputs).detach()
             with torch.no_grad():
                 trunk.norm.weight.copy_(h.std(0))
                 trunk.norm.bias.copy_(h.mean(0))
@@ -166,11 +166,11 @@ class Imitation:
         with torch.no_grad():
             inputs = self._disturb(self.old.observe(index), noise)
             said = self.old.network(inputs)
-            wanted = list(self._parts(self.old, inputs, said))
+            wanted = list(self._parts(self.old, said))
             q = self.judge[0].values(said) / self.temperature.unsqueeze(-1)
         inputs = self._disturb(self.new.observe(index), noise)
         says = self.new.network(inputs)
-        parts = list(self._parts(self.new, inputs, says))
+        parts = list(self._parts(self.new, says))
         distance = torch.stack(
             [(a - b).square().mean() / s for a, b, s in zip(parts, wanted, self.spreads, strict=True)]
         )
@@ -185,16 +185,10 @@ class Imitation:
         moved = zip(self.deviations.items(), parts, strict=True)
         return {**inputs, **{name: inputs[name] + part * deviation for (name, deviation), part in moved}}
 
-    @staticmethod
-    def _trunk(view: View, inputs: dict[str, Tensor]) -> Tensor:
-        encoder = view.network.encoder
-        h: Tensor = encoder.trunk(torch.cat([inputs[part] for part in encoder.parts], dim=-1))
-        return h
-
-    def _parts(self, view: View, inputs: dict[str, Tensor], output: NetworkOutput) -> Iterator[Tensor]:
+    def _parts(self, view: View, output: NetworkOutput) -> Iterator[Tensor]:
         """Everything that is matched, each [batch, ...]."""
         network = view.network
-        yield self._trunk(view, inputs)
+        yield output.memory
         yield output.h
         yield output.logits[:, network.heads.exists].flatten(1)
         if network.quantile:

@@ -26,6 +26,10 @@ class States:
     places: Int[Tensor, " states"]
     """Places that count, step * environments + environment: in a sweep those before an account's end."""
 
+    def sample(self, count: int) -> Int[Tensor, " states"]:
+        """At most `count` of the places, evenly spread."""
+        return self.places[:: -(-len(self.places) // count)]
+
 
 @torch.no_grad()
 def play(

@@ -15,7 +15,7 @@ from foxhunt.data.simulator import Simulation
 from foxhunt.data.store import write_dataset
 from foxhunt.errors import ConfigError, DataError
 from foxhunt.evaluate.ablate import Cell, Failure, Study, ablate
-from foxhunt.evaluate.ablation import conclusion, markdown, tabulate
+from foxhunt.evaluate.ablation import FIGURES, conclusion, markdown, tabulate
 from foxhunt.evaluate.backtest import backtest_run
 from foxhunt.rl.trainer import Trainer
 
@@ -80,7 +80,7 @@ def test_no_replay_is_left_behind(study: Study) -> None:
 
 
 def cell(arm: str, seed: int, profit: float) -> Cell:
-    return Cell(arm, seed, profit, "USD", seconds=60.0 * seed, tape="t")
+    return Cell(arm, seed, profit, "USD", seconds=60.0 * seed, tape="t", figures=dict.fromkeys(FIGURES, float(seed)))
 
 
 def test_worth_is_paired_and_signed_by_what_was_on(base: TrainConfig) -> None:
@@ -95,7 +95,7 @@ def test_worth_is_paired_and_signed_by_what_was_on(base: TrainConfig) -> None:
     assert trunk is not None
     # Gains 2.0, 1.9, 2.1: mean 2, deviation 0.1; 4.302653 * 0.1 / sqrt(3) = 0.248414.
     assert (trunk.mean, trunk.low, trunk.high) == pytest.approx((2.0, 1.751586, 2.248414), abs=1e-6)
-    assert rows[0].minutes == 2.0
+    assert rows[0].minutes == rows[0].figures["h_rms"] == 2.0
     assert conclusion(rows) == "Helped: trunk. Hurt: temporal. Undecided: none."
 
 
