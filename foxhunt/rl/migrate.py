@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 
 import torch
 
-from foxhunt.config import TrainConfig, require, to_json
+from foxhunt.config import NetworkConfig, require, to_json
 from foxhunt.errors import CheckpointError, ConfigError
 from foxhunt.interface import VectorEnvironment
 from foxhunt.nn.network import Network
@@ -130,9 +130,12 @@ def migrate(
             f"{worst.agreement.states:,} held-out states, under the bound of {options.least_agreement:.1%}; nothing "
             "written; raise --states or --distil.updates, lower --least-agreement, or give --force"
         )
-    target_folder.parent.mkdir(parents=True, exist_ok=True)
-    with fresh_folder(target_folder) as folder:
-        _write(run, folder, trunk, agents, fitted, training, found)
+    try:
+        target_folder.parent.mkdir(parents=True, exist_ok=True)
+        with fresh_folder(target_folder) as folder:
+            _write(run, folder, replace(first.config.network, trunk=trunk), agents, fitted, training, found)
+    except OSError as error:
+        raise ConfigError(f"cannot write {target_folder}: {error.strerror or error}; choose another --out") from error
     return Migration(target_folder, task.unit, tuple(found))
 
 
@@ -202,19 +205,21 @@ def _held_out(network: Network, agent: Agent, environment: VectorEnvironment) ->
 def _write(
     run: Path,
     folder: Path,
-    trunk: Trunk,
+    network: NetworkConfig,
     agents: dict[Which, Agent],
     fitted: dict[str, Network],
     training: dict[str, Any] | None,
     found: list[Migrated],
 ) -> None:
     """The new run's files, under `folder`."""
-    origin = {"run": str(run), "networks": [asdict(one) for one in found]}
     for which, agent in agents.items():
-        config = _with_trunk(agent.config, trunk)
-        moved = replace(
-            agent, network=fitted[which], config=config, origin={**origin, "trunk": agent.config.network.trunk}
-        )
+        config = replace(agent.config, network=network)
+        origin = {
+            "run": str(run),
+            "trunk": agent.config.network.trunk,
+            "networks": [asdict(one) for one in found],
+        }
+        moved = replace(agent, network=fitted[which], config=config, origin=origin)
         state = None
         if which == "last" and training is not None:
             state = move_training(training, fitted["last"], fitted["target"])
@@ -222,10 +227,6 @@ def _write(
         replace_text(folder / "config.json", json.dumps(to_json(config), indent=1))
     if (run / "metrics.jsonl").is_file():
         shutil.copy(run / "metrics.jsonl", folder / "metrics.jsonl")
-
-
-def _with_trunk(config: TrainConfig, trunk: Trunk) -> TrainConfig:
-    return replace(config, network=replace(config.network, trunk=trunk))
 
 
 def move_training(training: dict[str, Any], network: Network, target: Network) -> dict[str, Any]:
