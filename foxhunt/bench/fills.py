@@ -5,7 +5,7 @@
 
 import csv
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -38,6 +38,8 @@ COLUMNS: Final = (
     *("agreement", "equal_lots", "fees_compared", "equal_fees", *CLASSES),
 )
 """Columns of the results file: numbers of orders, and the share of orders on whose filling both agree."""
+BINANCE: Final = "binance_raw/usdm_btcusdt_20240808.gz"
+SHARE: Final = "ashare_l2/SH600519_20230201_mbp10.parquet"
 FAR: Final = 100
 """Ticks that a market order sweeps in hftbacktest: so many prices up, one more down."""
 PATIENCE: Final = 1_000_000
@@ -54,6 +56,8 @@ class Market:
     book: "pl.DataFrame"
     trades: "pl.DataFrame"
     instrument: Instrument
+    events: NDArray[Any] | None = None
+    """The market as hftbacktest's own converter reads it; None where it gets the changes of `book`."""
 
 
 @dataclass(frozen=True)
@@ -117,20 +121,17 @@ def compare(market: Market, rules: Rules, accounts: int, seed: int = 0) -> tuple
     instrument = replace(market.instrument, order_lots=1, sell_bps=0.0)
     config = TapeConfig(every="1ev", execution=rules.execution, latency=rules.latency)  # type: ignore[arg-type]
     tape = build_tape([(market.book, market.trades, instrument)], config)
-    events = hft.event_array(market.book, market.trades, instrument, tape.levels)
+    events = market.events
+    if events is None:
+        events = hft.event_array(market.book, market.trades, instrument, tape.levels)
     delay = duration_ns(rules.latency)
     outcomes = []
     for row, orders, ours in play(tape, rules, accounts, seed):
-        later = replace(orders, start=tape.execution_time.numpy()[row] + 1, end=orders.end + delay)
-        outcomes.append(
-            Outcome(
-                row,
-                orders,
-                ours,
-                hft.replay(events, orders, instrument, delay, rules.queue),
-                hft.replay(events, later, instrument, 0, rules.queue),
-            )
-        )
+        theirs = later = hft.replay(events, orders, instrument, delay, rules.queue)
+        if rules.execution != "known":
+            moved = replace(orders, start=tape.execution_time.numpy()[row] + 1, end=orders.end + delay)
+            later = hft.replay(events, moved, instrument, 0, rules.queue)
+        outcomes.append(Outcome(row, orders, ours, theirs, later))
     return tape, outcomes
 
 
@@ -263,13 +264,16 @@ def _count(flags: Flags) -> int:
 
 def markets(folder: Path) -> Iterator[Market]:
     """Binance's Bitcoin future and a Shanghai stock, as far as their files are there."""
-    from foxhunt.data.readers import ImportOptions, read_sources
+    raw, share = (folder / file for file in (BINANCE, SHARE))
+    if raw.is_file():
+        from foxhunt.bench import feed
 
-    sources: Sequence[tuple[str, str, ImportOptions]] = (
-        ("ashare", "ashare_l2/SH600519_20230201_mbp10.parquet", ImportOptions(map="ashare")),
-    )
-    for name, file, options in sources:
-        if (folder / file).is_file():
-            imported = read_sources([folder / file], options)
-            (instrument,) = imported.instruments.values()
-            yield Market(name, imported.frames["book"], imported.frames["trades"], instrument)
+        instrument = Instrument("BTCUSDT", "0.1", lot_size="0.001", currency="USDT", maker_bps=2, taker_bps=5)
+        events = feed.convert(raw)
+        yield Market("binance", *feed.frames(events, instrument), instrument, events)
+    if share.is_file():
+        from foxhunt.data.readers import ImportOptions, read_sources
+
+        imported = read_sources([share], ImportOptions(map="ashare"))
+        (instrument,) = imported.instruments.values()
+        yield Market("ashare", imported.frames["book"], imported.frames["trades"], instrument)

@@ -64,7 +64,7 @@ def event_array(book: "pl.DataFrame", trades: "pl.DataFrame", instrument: Instru
     A book becomes the changes since the book before: what left is taken away first, so that the feed never crosses
     itself on the way. Prices deeper than the last displayed level keep what they showed last.
     """
-    types = _package().types
+    types = package().types
     changes = [
         *_trade_events(read_trades(trades, instrument), types),
         *_depth_events(read_books(book, instrument, levels), types),
@@ -118,9 +118,9 @@ def _account(market: Any) -> tuple[float, float]:
 
 
 def _market(events: NDArray[Any], instrument: Instrument, latency: int, queue: str) -> Any:
-    package = _package()
+    hftbacktest = package()
     asset = (
-        package.BacktestAsset()
+        hftbacktest.BacktestAsset()
         .linear_asset(instrument.multiplier)
         .constant_order_latency(latency, 0)
         .partial_fill_exchange()
@@ -129,7 +129,7 @@ def _market(events: NDArray[Any], instrument: Instrument, latency: int, queue: s
         .lot_size(SLIVER * float(instrument.lot_size))
     )
     getattr(asset, QUEUES[queue])(*((1.0,) if queue == "linear" else ()))
-    return package.HashMapMarketDepthBacktest([asset.add_data(events)])
+    return hftbacktest.HashMapMarketDepthBacktest([asset.add_data(events)])
 
 
 def _run(market: Any, duration: int) -> None:
@@ -171,7 +171,8 @@ def _trade_events(trades: Trades, types: Any) -> Iterator[tuple[int, int, int, i
             yield types.TRADE_EVENT | (types.BUY_EVENT if side > 0 else types.SELL_EVENT), time, tick, lots
 
 
-def _package() -> Any:
+def package() -> Any:
+    """hftbacktest; raises `MissingExtraError` where it is not installed."""
     try:
         import hftbacktest
     except ImportError as error:
