@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from pytorch_forecasting.models.temporal_fusion_transformer.sub_modules import GatedResidualNetwork
 
 from foxhunt.nn.grn import GatedResidualBlock, make_trunk
 
@@ -68,3 +69,22 @@ def test_trunk_kinds_differ_in_sign() -> None:
     gated = make_trunk("grn", 4, 16, 16)(x)
     torch.testing.assert_close(gated.square().mean(-1), torch.ones(200), rtol=1e-3, atol=0)
     assert (gated < 0).any()
+
+
+def test_block_equals_pytorch_forecasting() -> None:
+    """Theirs has the paper's third matrix between the two linear maps: the identity there makes it ours."""
+    torch.manual_seed(4)
+    ours, theirs = GatedResidualBlock(7, 7).double(), GatedResidualNetwork(7, 7, 7, dropout=0.0).double()
+    with torch.no_grad():
+        ours.norm.weight.uniform_(0.5, 2)
+        ours.norm.bias.uniform_(-1, 1)
+        theirs.fc2.weight.copy_(torch.eye(7))
+        theirs.fc2.bias.zero_()
+    for mine, other in (
+        (ours.inner, theirs.fc1),
+        (ours.gate, theirs.gate_norm.glu.fc),
+        (ours.norm, theirs.gate_norm.add_norm.norm),
+    ):
+        other.load_state_dict(mine.state_dict())
+    x = 3 * torch.randn(50, 7, dtype=torch.float64)
+    assert (ours(x) - theirs(x)).abs().max() < 1e-12
