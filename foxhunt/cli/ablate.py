@@ -8,9 +8,9 @@ from typing import Annotated
 import tyro
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from foxhunt.cli.progress import task_bar
 from foxhunt.config import TrainConfig
 from foxhunt.errors import ConfigError
 from foxhunt.evaluate.ablate import ablate
@@ -54,15 +54,7 @@ def main(arguments: list[str]) -> int:
     """Train, judge and print; 0 when every agent is finished, 1 when some failed."""
     parsed = _parse(arguments)
     console = Console()
-    columns = TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("")
-
-        def show(done: int, total: int, text: str) -> None:
-            bar.update(task, completed=done, total=total)
-            if text:
-                console.print(text, highlight=False, soft_wrap=True)
-
+    with task_bar(console, "training") as show:
         study = ablate(parsed.config, parsed.switch, seeds=parsed.seeds, workers=parsed.workers, progress=show)
     rows = tabulate(study)
     file = write_table(study, rows)

@@ -12,7 +12,8 @@ DESCRIPTION = """Measure foxhunt on this machine and write the figures as CSV.
   foxhunt bench env                                  4096 accounts replaying a simulated market
   foxhunt bench env --environments 4096 65536 --device cuda
   foxhunt bench data                                 every reader whose files are there (FOXHUNT_DATA)
-  foxhunt bench fills                                the fill model beside hftbacktest's (FOXHUNT_DATA)"""
+  foxhunt bench fills                                the fill model beside hftbacktest's (FOXHUNT_DATA)
+  foxhunt bench signal                               what the agent earns where there is something to learn"""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,33 @@ class Fills:
     """Results file instead of benchmarks/results/fills.csv."""
 
 
-_COMMANDS: Final[dict[str, Callable[..., Env | Data | Fills]]] = {"env": Env, "data": Data, "fills": Fills}
+@dataclass(frozen=True)
+class Signal:
+    """Share of the oracle's profit that an agent earns on simulated markets with a signal, and what it earns without.
+
+    Each seed has its own two markets, one with a signal and one without; the last fifth of the time is held out.
+    """
+
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """Seeds of market and agent."""
+    hours: float = 48.0
+    """Length of each market."""
+    preset: str = "default"
+    """Settings of the agent."""
+    workers: int = 2
+    """Processes, one thread each."""
+    folder: Path = Path("runs/signal")
+    """Where markets and runs are kept."""
+    out: Path | None = None
+    """Results file instead of benchmarks/results/signal.csv."""
+
+
+_COMMANDS: Final[dict[str, Callable[..., Env | Data | Fills | Signal]]] = {
+    "env": Env,
+    "data": Data,
+    "fills": Fills,
+    "signal": Signal,
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -71,6 +98,8 @@ def main(arguments: list[str]) -> int:
             )
         print(f"written to {command.out or fills.RESULTS}")
         return 0
+    if isinstance(command, Signal):
+        return _signal(command)
     from foxhunt.bench import environment
 
     for row in environment.run(command.environments, command.steps, command.device, command.out):
@@ -80,4 +109,25 @@ def main(arguments: list[str]) -> int:
             f"{row['median_ms']:.2f} ms a step, {row['device']}, {row['threads']} threads, torch {row['torch']}"
         )
     print(f"written to {command.out or environment.RESULTS}")
+    return 0
+
+
+def _signal(command: Signal) -> int:
+    from rich.console import Console
+
+    from foxhunt.bench import signal
+    from foxhunt.cli.progress import task_bar
+
+    total = len(command.seeds) * len(signal.SIGNALS)
+    rows = signal.run(command.seeds, command.hours, command.preset, command.workers, command.folder, command.out)
+    with task_bar(Console(), "simulating, training, judging") as show:
+        show(0, total, "")
+        for done, row in enumerate(rows, start=1):
+            share = f", {row['share_of_oracle']:.1%} of the oracle's {row['oracle']:,.0f}" if row["signal"] else ""
+            text = (
+                f"seed {row['seed']}, signal {row['signal']:g}: {row['agent']:,.0f} after fees "
+                f"({row['agent_low']:,.0f} to {row['agent_high']:,.0f}){share}; trained in {row['train_seconds']:.0f} s"
+            )
+            show(done, total, text)
+    print(f"written to {command.out or signal.RESULTS}")
     return 0

@@ -1,6 +1,8 @@
-"""The live view of a training run in the terminal."""
+"""Live views in the terminal: a training run, and a row of tasks."""
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -23,6 +25,21 @@ SHOWN = (
     ("learning_rate", "step size"),
 )
 """Recorded value -> label."""
+
+
+@contextmanager
+def task_bar(console: Console, label: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar over tasks done of tasks due; the function takes both, and a line about the newest to keep above it."""
+    columns = TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(done: int, total: int, text: str) -> None:
+            bar.update(task, completed=done, total=total)
+            if text:
+                console.print(text, highlight=False, soft_wrap=True)
+
+        yield show
 
 
 class TrainingProgress:

@@ -77,8 +77,8 @@ class Simulation:
         )
 
 
-INSTRUMENT: Final = Instrument(symbol="SIM", tick_size="0.01", taker_bps=0.5, maker_bps=0.0)
-"""One lot is one share; the touch shows about eight, so an account of 1,000 trades without walking through the book."""
+INSTRUMENT: Final = Instrument(symbol="SIM", tick_size="0.01", lot_size="100", taker_bps=0.5, maker_bps=0.0)
+"""Round lots of a hundred shares; the touch shows about eight, and an account of 100,000 holds ten."""
 
 
 def simulate(config: SimulatorConfig) -> Simulation:

@@ -10,7 +10,7 @@ TINY = [
     *("--env", "CartPole-v1", "--environments", "4", "--evaluations", "1", "--evaluation-episodes", "2"),
     *("--network.trunk", "relu", "--network.hidden1", "8", "--network.hidden2", "8", "--network.head-hidden", "8"),
     *("--learner.batch-size", "8", "--learner.warmup-steps", "50", "--learner.replay-capacity", "400"),
-    *("--steps", "200"),
+    *("--steps", "400", "--learner.learning-rate", "0.02", "--learner.steps-per-update", "1"),
 ]
 HASTE = ["--states", "40", "--distil.updates", "2", "--distil.batch-size", "16"]
 

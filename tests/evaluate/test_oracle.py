@@ -13,7 +13,7 @@ from foxhunt.market.tape_build import build_tape
 
 def arena_of(simulation: Simulation) -> Arena:
     """The whole simulation, for an account that trades about ten lots."""
-    market = MarketConfig(initial_cash=1000.0)
+    market = MarketConfig()
     tape = build_tape([(simulation.book, simulation.trades, simulation.instrument)], TapeConfig())
     return Arena(tape, market, FeatureScaler.fit(tape, market))
 
@@ -33,13 +33,13 @@ def told() -> Simulation:
 
 def test_the_hidden_state_pays_for_its_costs_many_times_over(told: Simulation) -> None:
     earned = profit(told)
-    assert earned > 10
+    assert earned > 1000
     assert profit(told, contrary=True) < -earned
 
 
 def test_without_signal_the_state_costs_what_trading_costs() -> None:
     silent = simulate(SimulatorConfig(seconds=3600, signal=0.0, state_seconds=120, seed=4))
-    assert -10 < profit(silent) < 1
+    assert -1000 < profit(silent) < 100
 
 
 def test_holds_the_state_of_each_decision(told: Simulation) -> None:
