@@ -69,11 +69,11 @@ def edit(path: Path, old: str, new: str) -> None:
 def test_edits_of_the_agent_make_its_audit_stale(copied: Path) -> None:
     assert command(copied, "audits/agent.py:default", "--out", "audit.md")[0] == 0
     assert command(copied, "--check", "audit.md")[0] == 0
-    edit(copied / "foxhunt/nn/branches.py", "joint: Tensor = self.linear(h)", "joint: Tensor = self.linear(1.0 * h)")
+    edit(copied / "foxhunt/nn/branches.py", "joint: Tensor = self.linear(h)", "joint: Tensor = self.linear(input=h)")
     status, said = command(copied, "--check", "audit.md")
     assert status == 1
     assert "new or edited reader at foxhunt/nn/branches.py" in said
-    edit(copied / "foxhunt/nn/branches.py", "joint: Tensor = self.linear(1.0 * h)", "joint: Tensor = self.linear(h)")
+    edit(copied / "foxhunt/nn/branches.py", "joint: Tensor = self.linear(input=h)", "joint: Tensor = self.linear(h)")
     edit(copied / "foxhunt/rl/measure.py", "    law = output", "    output.h.tanh()\n    law = output")
     status, said = command(copied, "--check", "audit.md")
     assert status == 1
