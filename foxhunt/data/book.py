@@ -187,6 +187,9 @@ class _Replay:
         book = self.book
         if action == Action.ADD or action == Action.REPLACE:
             if order in book.orders:
+                if book.orders[order][:2] == (side, key) and size > 0:
+                    book.resize(order, size)
+                    return True
                 book.remove(order)
             self.waiting.pop(order, None)
             self.dead.discard(order)

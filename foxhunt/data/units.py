@@ -74,6 +74,13 @@ def infer_step(values: Iterable[float], largest: float | None = None) -> str | N
     return None
 
 
+def divisor_step(values: pl.Series) -> str:
+    """The greatest common divisor of exact decimals (to 1e-9) as a step; 0.00000001 when there are none."""
+    units = (values.drop_nulls().unique() * PRICE_SCALE).round()
+    exact = units.filter((units > 0) & (units < 2**53)).cast(pl.Int64).to_numpy()
+    return decimal_text(Decimal(int(np.gcd.reduce(exact))) / PRICE_SCALE) if len(exact) else "0.00000001"
+
+
 def fallback_step(values: Iterable[float]) -> str:
     """A tick for prices without a grid: six digits below the leading one of the median, at least 1e-9."""
     sample = np.asarray(values, dtype=np.float64)

@@ -35,6 +35,7 @@ FORMATS: Final[dict[str, Format]] = {
     "dbn": Format(
         "dbn", True, "Databento mbp-10, mbp-1, mbo, trades and ohlcv files, with definition files beside them"
     ),
+    "binance": Format("binance", True, "raw Binance spot and futures streams: snapshots, diffs and trades"),
     "lobster": Format("lobster", True, "LOBSTER message and orderbook CSV pairs"),
     "mbp": Format("mbp", False, "snapshots of N levels a side in CSV or Parquet, through a column map"),
     "bars": Format("bars", False, "OHLCV bars in CSV, Parquet or Feather"),
@@ -75,7 +76,7 @@ def read_sources(
 def detect(path: Path) -> str | None:
     """The format of a file by its content and name, None when no reader knows it."""
     # Reader modules are imported here, so that naming a format needs none but its own.
-    from foxhunt.data.readers import bars, bitstamp, dbn_file, lobster, mbp
+    from foxhunt.data.readers import bars, binance_lines, bitstamp, dbn_file, lobster, mbp
 
     require_file(path)
     if lobster.recognises(path):
@@ -85,6 +86,8 @@ def detect(path: Path) -> str | None:
         return "dbn"
     if bitstamp.recognises(path, start):
         return "bitstamp"
+    if binance_lines.recognises(start):
+        return "binance"
     for columns in _tables(path, start):
         if mbp.recognises(columns):
             return "mbp"
