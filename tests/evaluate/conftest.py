@@ -10,7 +10,7 @@ from foxhunt.market.split import split_tape
 from foxhunt.market.tape_build import build_tape
 
 SPLIT = SplitConfig(train="0%/40%", validate="40%/70%", test="70%/100%")
-MARKET = MarketConfig(initial_cash=5_000.0)
+MARKET = MarketConfig(initial_cash=500_000.0)
 
 
 @pytest.fixture(scope="session")

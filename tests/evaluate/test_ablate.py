@@ -22,7 +22,7 @@ from foxhunt.rl.trainer import Trainer
 from .conftest import MARKET, SPLIT
 
 TINY = [
-    *("--steps", "512", "--environments", "16", "--evaluations", "2", "--market.initial-cash", "5000"),
+    *("--steps", "512", "--environments", "16", "--evaluations", "2", "--market.initial-cash", "500000"),
     *("--network.hidden1", "8", "--network.hidden2", "8", "--network.head-hidden", "8", "--network.atoms", "11"),
     *("--learner.batch-size", "16", "--learner.warmup-steps", "64", "--learner.replay-capacity", "4000"),
     *("--split.train", "0%/40%", "--split.validate", "40%/70%", "--split.test", "70%/100%"),

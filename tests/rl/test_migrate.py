@@ -60,7 +60,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )  # fmt: skip
     learner = LearnerConfig(batch_size=32, replay_capacity=1_600, warmup_steps=200, steps_per_update=16)
     config = TrainConfig(
-        data=folder / "data", steps=2_400, evaluations=2, market=MarketConfig(initial_cash=5_000.0), network=network,
+        data=folder / "data", steps=2_400, evaluations=2, market=MarketConfig(initial_cash=500_000.0), network=network,
         learner=learner, out=folder / "run",
     )  # fmt: skip
     Trainer(config).train()
