@@ -69,30 +69,97 @@ def test_full_network_trains_every_head_and_every_parameter(network: Network) ->
     assert not still
 
 
-@pytest.mark.parametrize("trunk", ["grn", "relu"])
-def test_gradient_of_h_is_the_sum_of_its_consumers(trunk: str) -> None:
-    """In float64 and on signed h: what reaches the trunk from all losses equals the weighted sum, one by one."""
+SEED = torch.tensor(3)
+
+
+class LossesOfH:
+    """Weighted losses of preset `full`, and their total, as functions of the trunk's output alone.
+
+    Finite differences see through `detach`. So what the program detaches on the first run is held for the later ones:
+    then a difference measures what autograd is meant to give, with the same stops in it and the same share of the
+    branches' gradient.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monkeypatch = monkeypatch
+        sizes = {"hidden1": 4, "hidden2": 4, "head_hidden": 3, "history": 3, "atoms": 5, "quantiles": 2, "ensemble": 2}
+        self.network = Network(WIDTHS, BRANCHES, replace(FULL, **sizes)).double()
+        for parameter in self.network.parameters():
+            torch.nn.init.normal_(parameter, std=0.5)
+        self.batch = make_batch(self.network, count=8, dtype=torch.float64)
+        self.targets = bootstrap(self.network, self.network, self.batch, SEED)
+        self.detached: list[torch.Tensor] = []
+
+    def __call__(self, h: torch.Tensor) -> dict[str, torch.Tensor]:
+        objective, detach = Objective(self.network, LEARNING), torch.Tensor.detach
+        held = iter(self.detached) if self.detached else None
+
+        def stop(tensor: torch.Tensor) -> torch.Tensor:
+            if held is None:
+                self.detached.append(detach(tensor).clone())
+                return self.detached[-1]
+            return next(held)
+
+        with self.monkeypatch.context() as patch:
+            patch.setattr(self.network.encoder, "trunk_output", lambda _: h)
+            patch.setattr(torch.Tensor, "detach", stop)
+            total, found = objective(self.batch, self.targets, SEED)
+            return {"total": total} | {name: objective.weights[name] * part for name, part in found.losses.items()}
+
+
+@pytest.fixture
+def losses_of_h(monkeypatch: pytest.MonkeyPatch) -> tuple[LossesOfH, torch.Tensor]:
     torch.manual_seed(0)
-    network = Network(WIDTHS, BRANCHES, replace(FULL, trunk=trunk, dropout=0.0)).double()
-    for parameter in network.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    batch = make_batch(network, dtype=torch.float64)
-    objective = Objective(network, LEARNING)
-    seed = torch.tensor(3)
-    targets = bootstrap(network, network, batch, seed)
-    trunk_parameters = list(network.encoder.trunk.parameters())
+    return LossesOfH(monkeypatch), torch.randn(8, 4, dtype=torch.float64, requires_grad=True)
 
-    def gradient(loss: torch.Tensor) -> list[torch.Tensor]:
-        parts = torch.autograd.grad(loss, trunk_parameters, retain_graph=True, allow_unused=True)
-        return [torch.zeros_like(p) if g is None else g for g, p in zip(parts, trunk_parameters, strict=True)]
 
-    total, found = objective(batch, targets, seed)
-    apart = [gradient(objective.weights[name] * part) for name, part in found.losses.items()]
-    for whole, *pieces in zip(gradient(total), *apart, strict=True):
-        torch.testing.assert_close(whole, torch.stack(pieces).sum(0), rtol=1e-9, atol=1e-12)
+def test_gradient_of_h_is_the_sum_of_its_consumers(losses_of_h: tuple[LossesOfH, torch.Tensor]) -> None:
+    """In float64 and on signed h: all losses at once send into h what they send one by one."""
+    losses, h = losses_of_h
+    gradient = {
+        name: torch.autograd.grad(loss, h, retain_graph=True, materialize_grads=True)[0]
+        for name, loss in losses(h).items()
+    }
+    whole = gradient.pop("total")
+    torch.testing.assert_close(whole, torch.stack(list(gradient.values())).sum(0), rtol=1e-12, atol=1e-15)
     # Coordination reads Q values, not h (row 26); every other head reaches the trunk.
-    reaching = {name for name, g in zip(found.losses, apart, strict=True) if max(p.abs().max() for p in g) > 0}
+    reaching = {name for name, part in gradient.items() if part.abs().max() > 0}
     assert reaching == EVERY_LOSS - {"coordination"}
+
+
+def test_every_loss_passes_gradcheck_on_signed_h(losses_of_h: tuple[LossesOfH, torch.Tensor]) -> None:
+    """All consumers of h that preset `full` has, each loss alone and their sum, against central differences."""
+    losses, h = losses_of_h
+    assert set(losses(h)) == EVERY_LOSS | {"total"}
+    assert (h < 0).any() and (h > 0).any()
+    assert torch.autograd.gradcheck(lambda h: tuple(losses(h).values()), (h,), eps=1e-6, atol=1e-9, rtol=1e-6)
+
+
+def test_gradcheck_sees_a_consumer_that_loses_the_sign_of_h(
+    losses_of_h: tuple[LossesOfH, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hand-written backward that masks where h is negative, as one for a ReLU trunk would."""
+
+    class Masked(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: torch.autograd.function.FunctionCtx, h: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(h)
+            return h.clone()
+
+        @staticmethod
+        def backward(ctx: torch.autograd.function.FunctionCtx, gradient: torch.Tensor) -> torch.Tensor:
+            (h,) = ctx.saved_tensors
+            return gradient * (h > 0)
+
+    losses, h = losses_of_h
+    forward = losses.network.selectivity.forward
+    monkeypatch.setattr(losses.network.selectivity, "forward", lambda h: forward(Masked.apply(h)))
+    losses(h)
+    for name, right in (("selectivity", False), ("plan", True)):
+        passed = torch.autograd.gradcheck(
+            lambda h, name=name: losses(h)[name], (h,), eps=1e-6, atol=1e-9, rtol=1e-6, raise_exception=False
+        )
+        assert passed == right
 
 
 def test_target_does_not_learn_and_follows_at_its_rate(network: Network) -> None:
