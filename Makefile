@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 RUN := $(VENV)/.installed-demo
 DEV := $(VENV)/.installed-dev
 
-.PHONY: demo test test-learn lint types check format clean
+.PHONY: demo test test-learn lint types audit audit-update audit-mutate check format clean
 
 $(RUN): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -34,7 +34,16 @@ lint: $(DEV)
 types: $(DEV)
 	$(BIN)/mypy
 
-check: lint types test  ## what CI runs
+audit: $(DEV)  ## is the checked-in audit of our own agent still true?
+	OMP_NUM_THREADS=1 $(BIN)/foxhunt audit --check docs/h_s2_consumers_audit.md
+
+audit-update: $(DEV)  ## write it again after a change of the agent
+	OMP_NUM_THREADS=1 $(BIN)/foxhunt audit audits/agent.py:full --out docs/h_s2_consumers_audit.md
+
+audit-mutate: $(DEV)  ## plant faults in the agent and count those that the auditor finds; long
+	OMP_NUM_THREADS=1 $(BIN)/foxhunt audit audits/agent.py:full --mutate
+
+check: lint types audit test  ## what CI runs
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .
