@@ -30,11 +30,22 @@ if TYPE_CHECKING:
 RESULTS: Final = Path("benchmarks/results/fills.csv")
 CLASSES: Final = (
     *("next_book", "shown_again", "hundred_ticks", "deeper", "marketable", "evidenced", "whole_lots"),
-    "unexplained",
+    *("below_zero", "unexplained"),
 )
 """Why lots or fees differ; `docs/fill-model.md` tells each story."""
 COLUMNS: Final = (
-    *("market", "rules", "queue", "latency", "kind", "orders", "filled_by_both", "only_foxhunt", "only_hftbacktest"),
+    *(
+        "market",
+        "rules",
+        "queue",
+        "latency",
+        "accounts",
+        "kind",
+        "orders",
+        "filled_by_both",
+        "only_foxhunt",
+        "only_hftbacktest",
+    ),
     *("agreement", "equal_lots", "fees_compared", "equal_fees", *CLASSES),
 )
 """Columns of the results file: numbers of orders, and the share of orders on whose filling both agree."""
@@ -168,9 +179,9 @@ def play(tape: Tape, rules: Rules, accounts: int, seed: int) -> Iterator[tuple[I
         fresh[:, 2:3] = (action[:, 2:3] + 1 + random(2, 1)) % 3
         fresh[:, 3] = 0
         action = torch.where((random(30, 1) == 0) | (action[:, 2:3] == CROSS), fresh, action)
+    log = StepEvents(*(torch.stack(steps, 1) for steps in zip(*history, strict=True)))
     for account in range(environment.environments):
-        events = StepEvents(*(torch.stack([step[account] for step in steps]) for steps in zip(*history, strict=True)))
-        yield sent(events, tape, duration_ns(rules.latency))
+        yield sent(StepEvents(*(field[account] for field in log)), tape, duration_ns(rules.latency))
 
 
 def sent(log: StepEvents, tape: Tape, delay: int) -> tuple[Integers, hft.Orders, hft.Executions]:
@@ -198,7 +209,7 @@ def sent(log: StepEvents, tape: Tape, delay: int) -> tuple[Integers, hft.Orders,
 def report(market: Market, rules: Rules, played: tuple[Tape, list[Outcome]]) -> list[dict[str, Any]]:
     """Rows of the results file: crossing orders, resting orders, and all of them."""
     tape, outcomes = played
-    judged = [_judge(tape, outcome) for outcome in outcomes]
+    judged = [_judge(tape, outcome, rules) for outcome in outcomes]
     every = _Judged._make(np.concatenate(column) for column in zip(*judged, strict=True))
     rows = []
     kinds = {"crossing": every.crosses, "resting": ~every.crosses, "all": np.ones_like(every.crosses)}
@@ -211,7 +222,7 @@ def report(market: Market, rules: Rules, played: tuple[Tape, list[Outcome]]) -> 
             *(_count(some.booked), _count(some.booked & some.same_fee)),
             *(_count(some.reason == reason) for reason in CLASSES),
         )
-        setting = (market.name, rules.name, rules.queue, rules.latency, kind)
+        setting = (market.name, rules.name, rules.queue, rules.latency, len(outcomes) // len(tape.segments), kind)
         rows.append(dict(zip(COLUMNS, (*setting, *figures), strict=True)))
     return rows
 
@@ -229,7 +240,7 @@ class _Judged(NamedTuple):
     same_fee: Flags
 
 
-def _judge(tape: Tape, outcome: Outcome) -> _Judged:
+def _judge(tape: Tape, outcome: Outcome, rules: Rules) -> _Judged:
     orders, ours, theirs, later = outcome.orders, outcome.ours.lots, outcome.theirs.lots, outcome.later.lots
     book = tape.execution.numpy()[outcome.row, np.where(orders.side > 0, ASK, BID)]
     tick, size = book[:, TICK], book[:, SIZE]
@@ -252,7 +263,8 @@ def _judge(tape: Tape, outcome: Outcome) -> _Judged:
         "marketable": ~orders.crosses & (offered[:, 0] > 0),
         # Each book moves the estimate of lots ahead by less than a lot when it is rounded.
         "whole_lots": ~orders.crosses & (np.abs(ours - later) <= books),
-        "evidenced": ~orders.crosses & (later == orders.lots),
+        "evidenced": ~orders.crosses & (later == orders.lots) & (rules.through == "evidenced"),
+        "below_zero": ~orders.crosses & (later > ours) & (rules.queue == "logarithmic"),
     }
     reason = np.select(list(reasons.values()), list(reasons), "unexplained")
     return _Judged(orders.crosses, ours, theirs, reason, booked, same_fee)
@@ -263,14 +275,19 @@ def _count(flags: Flags) -> int:
 
 
 def markets(folder: Path) -> Iterator[Market]:
-    """Binance's Bitcoin future and a Shanghai stock, as far as their files are there."""
+    """Binance's Bitcoin future and a Shanghai stock, as far as their files are there.
+
+    hftbacktest gets the future twice: as the changes of the ten levels that the environment sees, and as the raw feed.
+    """
     raw, share = (folder / file for file in (BINANCE, SHARE))
     if raw.is_file():
         from foxhunt.bench import feed
 
         instrument = Instrument("BTCUSDT", "0.1", lot_size="0.001", currency="USDT", maker_bps=2, taker_bps=5)
         events = feed.convert(raw)
-        yield Market("binance", *feed.frames(events, instrument), instrument, events)
+        book, trades = feed.frames(events, instrument)
+        yield Market("binance", book, trades, instrument)
+        yield Market("binance-raw", book, trades, instrument, events)
     if share.is_file():
         from foxhunt.data.readers import ImportOptions, read_sources
 

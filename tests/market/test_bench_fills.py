@@ -1,7 +1,9 @@
 """Fills beside hftbacktest's, and what hftbacktest does differently."""
 
+import gzip
 import sys
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,18 @@ def test_an_hour_of_a_share(market_data: Path) -> None:
     trades = trades.filter(trades["ts_event"] <= book["ts_event"].max())
     market = fills.Market("share", book, trades, *imported.instruments.values())
     check_hftbacktests_rules(market, fills.RULES[0], 8)
+
+
+def test_half_a_minute_of_a_future(market_data: Path, tmp_path: Path) -> None:
+    """The raw feed through hftbacktest's converter, every level of it, against ten levels here."""
+    (tmp_path / fills.BINANCE).parent.mkdir()
+    with gzip.open(market_data / fills.BINANCE) as whole, gzip.open(tmp_path / fills.BINANCE, "wb") as part:
+        part.writelines(islice(whole, 9000))
+    levels, raw = fills.markets(tmp_path)
+    assert 500 < len(raw.book) < 700
+    assert len(raw.trades) > 1000
+    assert levels.events is None
+    check_hftbacktests_rules(raw, fills.RULES[0], 20)
 
 
 def test_events_are_the_changes_of_the_book_after_the_trades_of_its_stamp() -> None:
