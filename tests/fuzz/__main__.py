@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+os.environ.setdefault("POLARS_MAX_THREADS", "1")  # inputs are tiny, and many fuzzers share a machine
+
 CASES: Final = Path(__file__).parent / "crashes"
 
 
@@ -60,7 +62,7 @@ def _one(name: str, runs: int, seconds: int, seed: int) -> int:
     import atheris
 
     with atheris.instrument_imports(include=["foxhunt.data"], enable_loader_override=False):
-        from foxhunt.data.readers import bars, binance, bitstamp, dbn, lobster, mbp  # noqa: F401  # loaded under instrumentation
+        from foxhunt.data.readers import bars, binance, bitstamp, dbn, lobster, mbp, tardis  # noqa: F401  # loaded under instrumentation
         from tests.fuzz.check import check, targets
     target = targets()[name]
     fed = read = 0

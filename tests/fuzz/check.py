@@ -36,8 +36,6 @@ class Target:
     options: tuple[tuple[str, str], ...] = ()
     pack: Callable[[bytes], bytes] = bytes
     """Turns the input into the file: a zip of it, say, so that the fuzzer need not break the compression first."""
-    table: bool = False
-    """Whether the input is text with a row on each line, so that every row must be accounted for."""
 
 
 @contextmanager
@@ -132,20 +130,30 @@ def _text_targets() -> list[Target]:
     )
     message_file = b"34200.1,1,11,100,5853300,1\n34200.2,4,11,50,5853300,1\n34201.5,3,12,20,5853400,-1\n"
     book_file = b"5859400,200,5853300,18\n5859400,200,5853300,18\n5859400,200,5853100,18\n"
+    common = b"exchange,symbol,timestamp,local_timestamp,"
+    tick = b"x,A,1700000000000000,1700000000000100,"
+    trades = common + b"id,side,price,amount\n" + tick + b"1,buy,10.5,2\n" + tick + b"2,sell,10.4,1\n"
+    changes = (
+        common + b"is_snapshot,side,price,amount\n" + tick + b"true,bid,10.1,1\n" + tick + b"true,ask,10.2,1\n"
+        b"x,A,1700000000001000,1700000000001100,false,bid,10.1,0\n"
+    )
+    quotes = common + b"ask_amount,ask_price,bid_price,bid_amount\n" + tick + b"1,10.2,10.1,3\n"
     name = "AAPL_2012-06-21_34200000_57600000_{}_1.csv"
     return [
         Target("binance", "btc.dat", (binance,), "binance"),
-        Target("bitstamp", "orders.csv", (orders,), "bitstamp", table=True),
+        Target("bitstamp", "orders.csv", (orders,), "bitstamp"),
         Target("bitstamp-log", "day.log", (log,), "bitstamp"),
-        Target("mbp", "book.csv", (book,), "mbp", table=True),
-        Target("bars", "bars.csv", (bars,), "bars", table=True),
+        Target("mbp", "book.csv", (book,), "mbp"),
+        Target("tardis-trades", "trades.csv", (trades,), "tardis"),
+        Target("tardis-changes", "changes.csv", (changes,), "tardis"),
+        Target("tardis-quotes", "quotes.csv", (quotes,), "tardis"),
+        Target("bars", "bars.csv", (bars,), "bars"),
         Target(
             "bars-local",
             "bars.csv",
             (bars,),
             "bars",
             options=(("timezone", "Europe/London"), ("stamp", "open"), ("every", "5m")),
-            table=True,
         ),
         Target(
             "lobster-message",

@@ -32,10 +32,9 @@ class Format:
 
 FORMATS: Final[dict[str, Format]] = {
     "bitstamp": Format("bitstamp", True, "L3 order events, trades and raw logs of Bitstamp's live feed"),
-    "dbn": Format(
-        "dbn", True, "Databento mbp-10, mbp-1, mbo, trades and ohlcv files, with definition files beside them"
-    ),
+    "dbn": Format("dbn", True, "Databento books, orders, quotes, trades and bars, with definition files beside them"),
     "binance": Format("binance", True, "raw Binance spot and futures streams: snapshots, diffs and trades"),
+    "tardis": Format("tardis", True, "Tardis CSV: trades, quotes, book snapshots and book changes"),
     "lobster": Format("lobster", True, "LOBSTER message and orderbook CSV pairs"),
     "mbp": Format("mbp", False, "snapshots of N levels a side in CSV or Parquet, through a column map"),
     "bars": Format("bars", False, "OHLCV bars in CSV, Parquet or Feather"),
@@ -76,7 +75,7 @@ def read_sources(
 def detect(path: Path) -> str | None:
     """The format of a file by its content and name, None when no reader knows it."""
     # Reader modules are imported here, so that naming a format needs none but its own.
-    from foxhunt.data.readers import bars, binance_lines, bitstamp, dbn_file, lobster, mbp
+    from foxhunt.data.readers import bars, binance_lines, bitstamp, dbn_file, lobster, mbp, tardis
 
     require_file(path)
     if lobster.recognises(path):
@@ -89,6 +88,8 @@ def detect(path: Path) -> str | None:
     if binance_lines.recognises(start):
         return "binance"
     for columns in _tables(path, start):
+        if tardis.recognises(columns):
+            return "tardis"
         if mbp.recognises(columns):
             return "mbp"
         if bars.recognises(columns):

@@ -1,9 +1,10 @@
-"""Databento DBN: mbp-10, mbp-1, mbo (through the book builder), trades and ohlcv files, version 1 to 3.
+"""Databento DBN, version 1 to 3: every schema of books, quotes, trades and bars; mbo goes through the book builder.
 
 Prices are already int64 1e-9; an undefined price is a missing level. Rows are stamped with the venue's `ts_event` while
 that is in order, else with the time of capture `ts_recv`; records of a book snapshot carry the times at which their
-orders were entered, so they always take `ts_recv`, when the book they make was known. A definition file among the
-sources supplies tick, multiplier and currency; without one the tick is the greatest common divisor of the prices.
+orders were entered, so they always take `ts_recv`, when the book they make was known, and so do quotes sampled every
+second or minute (bbo, cbbo). A definition file among the sources supplies tick, multiplier and currency; without one
+the tick is the greatest common divisor of the prices.
 """
 
 from collections.abc import Sequence
@@ -69,7 +70,9 @@ def read(paths: Sequence[Path], options: ImportOptions) -> Imported:
     trades = [frame["instrument"].unique() for file, frame in zip(data, frames, strict=True) if file.schema == "trades"]
     apart = {symbol for symbols_of in trades for symbol in symbols_of}
     parts = [_read_file(file, frame, instruments, apart) for file, frame in zip(data, frames, strict=True)]
-    if apart and any(file.schema in ("mbo", "mbp-1", "mbp-10") for file in data):
+    if apart and any(
+        "action" in frame.columns and file.schema != "trades" for file, frame in zip(data, frames, strict=True)
+    ):
         notes.append(f"trades of {', '.join(sorted(apart))} come from the trades files, not from the book's")
     result = merge(parts)
     result.sources = [str(path) for path in paths]
@@ -86,7 +89,7 @@ def _frame(file: DbnFile, options: ImportOptions, notes: list[str]) -> pl.DataFr
             if records.dtype[name].kind == "S"
             else records[name].astype(np.int64)
             for name in records.dtype.names or ()
-            if name not in ("length", "rtype")
+            if name not in ("length", "rtype") and not name.startswith("_")
         }
     )
     letters = {ord(c): c for c in "ABCFMNRT"}
@@ -106,6 +109,9 @@ def _stamp(file: DbnFile, frame: pl.DataFrame, options: ImportOptions, notes: li
         length = file.schema.removeprefix("ohlcv-")
         notes.append(f"{file.path.name}: stamps moved from the bars' open to their close, {length} later")
         return pl.col("ts_event") + _BAR_NS[length]
+    if file.schema.split("-")[0] in ("bbo", "cbbo"):
+        # `ts_event` is that of the last trade; the quote is the one that stood at the end of the interval.
+        return pl.col("ts_recv")
     snapshot = (pl.col("flags") & _F_SNAPSHOT) != 0
     event = pl.when(snapshot).then("ts_recv").otherwise("ts_event")
     if options.clock == "exchange":
@@ -188,6 +194,8 @@ def _read_file(
         return _read_orders(file, frame, own, trades_apart)
     else:
         sifted = {"book": sift_book(frame, own, Source(str(file.path)))}
+        if "action" not in frame.columns:
+            return _imported(file, own, sifted)
         trades = _trade_records(frame, trades_apart)
         sifted["trades"] = _sift_trades(file, trades, own, "trade records among the book updates")
     return _imported(file, own, sifted)

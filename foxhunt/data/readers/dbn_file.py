@@ -23,7 +23,18 @@ _DBZ: Final = b"\x50\x2a\x4d\x18"
 _PREFIX: Final = 8
 """Bytes before the metadata: "DBN", the version, the metadata's length."""
 
-SCHEMAS: Final = ("mbp-1", "mbp-10", "mbo", "trades", "ohlcv-1s", "ohlcv-1m", "ohlcv-1h", "ohlcv-1d")
+_MESSAGES: Final = {
+    **dict.fromkeys(("mbp-1", "tbbo"), "MBP1Msg"),
+    "mbp-10": "MBP10Msg",
+    **dict.fromkeys(("bbo-1s", "bbo-1m"), "BBOMsg"),
+    **dict.fromkeys(("cmbp-1", "tcbbo"), "CMBP1Msg"),
+    **dict.fromkeys(("cbbo-1s", "cbbo-1m"), "CBBOMsg"),
+    "mbo": "MBOMsg",
+    "trades": "TradeMsg",
+    **dict.fromkeys(("ohlcv-1s", "ohlcv-1m", "ohlcv-1h", "ohlcv-1d"), "OHLCVMsg"),
+}
+"""Record type of each schema."""
+SCHEMAS: Final = tuple(_MESSAGES)
 """Market data schemas that can be imported; `definition` files beside them supply ticks and multipliers."""
 
 
@@ -116,12 +127,7 @@ def _decompress(path: Path) -> bytes:
 
 
 def _records(path: Path, data: bytes, start: int, schema: str, ts_out: bool, databento_dbn: Any) -> np.ndarray:
-    message = {
-        "mbp-1": databento_dbn.MBP1Msg,
-        "mbp-10": databento_dbn.MBP10Msg,
-        "mbo": databento_dbn.MBOMsg,
-        "trades": databento_dbn.TradeMsg,
-    }.get(schema, databento_dbn.OHLCVMsg)
+    message = getattr(databento_dbn, _MESSAGES[schema])
     # The package keeps the record layouts for NumPy under this name; Databento's own client reads them the same way.
     dtype = np.dtype(message._dtypes + ([("_ts_out", "u8")] if ts_out else []))
     body = memoryview(data)[start:]

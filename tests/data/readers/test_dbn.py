@@ -338,3 +338,26 @@ def test_the_snapshot_of_the_day_before_counts_from_its_capture(market_data: Pat
     assert pl.from_epoch(book["ts_event"][:1], "ns").dt.date()[0].isoformat() == "2023-12-25"
     assert book["bid_px_00"][0] == 4799 * DOLLAR
     assert book["ask_px_00"][0] == 4_799_500_000_000
+
+
+SAMPLED = ("bbo-1s", "bbo-1m", "cbbo-1s", "cmbp-1", "tbbo")
+
+
+@pytest.mark.parametrize("schema", SAMPLED)
+def test_real_quotes_of_every_schema_equal_the_decoders(market_data: Path, schema: str) -> None:
+    files = sorted((market_data / "databento" / "dbn_tests" / "tests" / "data").glob(f"test_data.{schema}.*dbn.zst"))
+    assert len(files) >= 2
+    for file in files:
+        decoder = dbn.DBNDecoder(upgrade_policy=dbn.VersionUpgradePolicy.AS_IS)
+        decoder.write(zstandard.ZstdDecompressor().stream_reader(file.read_bytes(), read_across_frames=True).read())
+        records = decoder.decode()[1:]
+        result = read_sources([file])
+        book = result.frames["book"]
+        assert book["bid_px_00"].to_list() == [record.levels[0].bid_px for record in records]
+        assert book["ask_sz_00"].to_list() == [record.levels[0].ask_sz for record in records]
+        sampled = schema.removeprefix("c").startswith("bbo")
+        if sampled:
+            assert book["ts_event"].to_list() == [record.ts_recv for record in records]
+        trades = [r.price for r in records if not sampled and str(r.action) == "T"]
+        kept = result.frames["trades"]["price"].to_list() if "trades" in result.frames else []
+        assert kept == trades
