@@ -13,7 +13,7 @@ BARS = "date,open,high,low,close\n2022-06-01,10,11,9,10\n2022-06-02,10,11,9,10\n
 
 
 def test_an_unknown_format_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="unknown format 'itch'; choose from auto, bitstamp, dbn, .*, mbp, bars"):
+    with pytest.raises(DataError, match=r"unknown format 'itch'; choose from auto, bitstamp, dbn, .*, mbp, bars"):
         read_sources([tmp_path], ImportOptions(format="itch"))
 
 
