@@ -84,7 +84,7 @@ def test_half_a_minute_of_a_future(market_data: Path, tmp_path: Path) -> None:
     with gzip.open(market_data / fills.BINANCE) as whole, gzip.open(tmp_path / fills.BINANCE, "wb") as part:
         part.writelines(islice(whole, 9000))
     levels, raw = fills.markets(tmp_path)
-    assert 500 < len(raw.book) < 700
+    assert 600 < len(raw.book) < 800
     assert len(raw.trades) > 1000
     assert levels.events is None
     check_hftbacktests_rules(raw, fills.RULES[0], 20)
