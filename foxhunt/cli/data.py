@@ -22,7 +22,8 @@ class Import:
     Every row is kept or goes to the quarantine ledger with its reason: rows read = rows out + rows quarantined. Either
     the whole folder is written or nothing.
 
-    Formats: bitstamp (L3 order events), dbn (Databento), lobster, mbp (CSV or Parquet snapshots, with --map), bars.
+    Formats: bitstamp (L3 order events), dbn (Databento), binance (raw streams), tardis, lean, lobster, mbp (CSV or
+    Parquet snapshots, with --map), bars.
 
     For example:
       foxhunt data import orders.csv.gz trades.csv --out data/btc

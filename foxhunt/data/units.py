@@ -34,6 +34,7 @@ _STAMP_FORMATS: Final = (
     "%Y%m%d%H%M%S%.f",
     "%d.%m.%Y %H:%M:%S%.f",
     "%Y-%m-%d %H:%M",
+    "%Y%m%d %H:%M",
     "%Y-%m-%d",
     "%Y%m%d",
 )

@@ -36,6 +36,7 @@ FORMATS: Final[dict[str, Format]] = {
     "binance": Format("binance", True, "raw Binance spot and futures streams: snapshots, diffs and trades"),
     "tardis": Format("tardis", True, "Tardis CSV: trades, quotes, book snapshots and book changes"),
     "lobster": Format("lobster", True, "LOBSTER message and orderbook CSV pairs"),
+    "lean": Format("lean", True, "LEAN zips of US equities: quote and trade ticks, bars"),
     "mbp": Format("mbp", False, "snapshots of N levels a side in CSV or Parquet, through a column map"),
     "bars": Format("bars", False, "OHLCV bars in CSV, Parquet or Feather"),
 }
@@ -75,11 +76,13 @@ def read_sources(
 def detect(path: Path) -> str | None:
     """The format of a file by its content and name, None when no reader knows it."""
     # Reader modules are imported here, so that naming a format needs none but its own.
-    from foxhunt.data.readers import bars, binance_lines, bitstamp, dbn_file, lobster, mbp, tardis
+    from foxhunt.data.readers import bars, binance_lines, bitstamp, dbn_file, lean, lobster, mbp, tardis
 
     require_file(path)
     if lobster.recognises(path):
         return "lobster"
+    if lean.recognises(path):
+        return "lean"
     start = head(path)
     if dbn_file.recognises(path, start):
         return "dbn"

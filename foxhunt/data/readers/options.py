@@ -26,7 +26,7 @@ class ImportOptions:
     """How to read the sources, and what they do not tell about the instrument."""
 
     format: str = "auto"
-    """auto, bitstamp, mbp, dbn, lobster or bars; auto looks at each file's content."""
+    """auto, bitstamp, dbn, binance, tardis, lean, lobster, mbp or bars; auto looks at each file's content."""
     map: str | None = None
     """Column map of mbp files: a built-in name (ashare, canonical) or a TOML file."""
     symbol: str | None = None
