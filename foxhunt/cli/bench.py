@@ -13,7 +13,8 @@ DESCRIPTION = """Measure foxhunt on this machine and write the figures as CSV.
   foxhunt bench env --environments 4096 65536 --device cuda
   foxhunt bench data                                 every reader whose files are there (FOXHUNT_DATA)
   foxhunt bench fills                                the fill model beside hftbacktest's (FOXHUNT_DATA)
-  foxhunt bench signal                               what the agent earns where there is something to learn"""
+  foxhunt bench signal                               what the agent earns where there is something to learn
+  foxhunt bench rms                                  how large h is, and the values beside it, under either trunk"""
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,30 @@ class Signal:
     """Results file instead of benchmarks/results/signal.csv."""
 
 
-_COMMANDS: Final[dict[str, Callable[..., Env | Data | Fills | Signal]]] = {
+@dataclass(frozen=True)
+class Rms:
+    """RMS of h and of the values beside it, before and after matching, after a short training with each trunk."""
+
+    preset: str = "default"
+    """Settings of the agent."""
+    steps: int = 20_000
+    """Environment steps to train for."""
+    hours: float = 6.0
+    """Length of the simulated market."""
+    seed: int = 0
+    """Seed of market and agent."""
+    folder: Path = Path("runs/rms")
+    """Where market and runs are kept."""
+    out: Path | None = None
+    """Results file instead of benchmarks/results/rms.csv."""
+
+
+_COMMANDS: Final[dict[str, Callable[..., Env | Data | Fills | Signal | Rms]]] = {
     "env": Env,
     "data": Data,
     "fills": Fills,
     "signal": Signal,
+    "rms": Rms,
 }
 
 
@@ -100,6 +120,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if isinstance(command, Signal):
         return _signal(command)
+    if isinstance(command, Rms):
+        return _rms(command)
     from foxhunt.bench import environment
 
     for row in environment.run(command.environments, command.steps, command.device, command.out):
@@ -130,4 +152,17 @@ def _signal(command: Signal) -> int:
             )
             show(done, total, text)
     print(f"written to {command.out or signal.RESULTS}")
+    return 0
+
+
+def _rms(command: Rms) -> int:
+    from foxhunt.bench import rms
+
+    for row in rms.run(command.preset, command.steps, command.hours, command.seed, command.folder, command.out):
+        print(
+            f"{row['trunk']}: RMS of h {row['h_rms']:.3f}, of the values beside it {row['values_rms']:.3f} as they are "
+            f"({row['ratio_before']:.1%} of h), {row['matched_rms']:.3f} as they are read ({row['ratio_after']:.1%}), "
+            f"{row['dead_units']:.1%} dead units, effective rank {row['effective_rank']:.1f}"
+        )
+    print(f"written to {command.out or rms.RESULTS}")
     return 0
