@@ -123,6 +123,24 @@ def test_cvar_acts_on_the_mean_of_the_lower_tail() -> None:
     assert not torch.equal(neutral.best(output), actor.best(output))
 
 
+class Gamble(torch.nn.Module):
+    """Quantiles made by hand: in each branch the first action brings 1 for sure, the second 8 in the best quarter,
+    the third nothing; the second has the larger mean, the first the larger median and lower tail."""
+
+    def forward(self, h: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        one, gamble = torch.ones_like(tau), 8.0 * (tau > 0.75)
+        return torch.stack((one, gamble, torch.zeros_like(tau)), -1).repeat(1, 1, len(TRADING))
+
+
+def test_quantiles_are_acted_on_by_their_mean_over_tau() -> None:
+    for cvar, values, chosen in ((1.0, [1.0, 2.0, 0.0], 1), (0.75, [1.0, 0.0, 0.0], 0)):
+        actor, observation = trading_actor(ActingConfig(values="quantile", cvar=cvar), quantiles=8)
+        actor.network.quantile = Gamble()
+        output = actor.look(observation)
+        torch.testing.assert_close(actor.values(output), torch.tensor(values).expand(64, 4, 3))
+        assert (actor.best(output) == chosen).all()
+
+
 def test_limits_carry_what_is_switched_on_only() -> None:
     heads = {"confidence": True, "risk_budget": True, "trade_plan": True}
     actor, observation = trading_actor(ActingConfig(risk_budget=True), **heads)

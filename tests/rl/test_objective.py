@@ -131,7 +131,8 @@ def test_every_loss_passes_gradcheck_on_signed_h(losses_of_h: tuple[LossesOfH, t
     """All consumers of h that preset `full` has, each loss alone and their sum, against central differences."""
     losses, h = losses_of_h
     assert set(losses(h)) == EVERY_LOSS | {"total"}
-    assert (h < 0).any() and (h > 0).any()
+    assert (h < 0).any()
+    assert (h > 0).any()
     assert torch.autograd.gradcheck(lambda h: tuple(losses(h).values()), (h,), eps=1e-6, atol=1e-9, rtol=1e-6)
 
 

@@ -23,6 +23,15 @@ def test_equals_sb3_contrib() -> None:
     torch.testing.assert_close(quantile_huber(online, target, tau).mean(), theirs)
 
 
+def test_sums_over_online_levels_and_averages_over_target_samples() -> None:
+    """The same levels twice weigh double, the same samples twice weigh the same."""
+    torch.manual_seed(0)
+    online, target, tau = torch.randn(4, 3), torch.randn(4, 5), torch.rand(4, 3)
+    once = quantile_huber(online, target, tau)
+    torch.testing.assert_close(quantile_huber(online.repeat(1, 2), target, tau.repeat(1, 2)), 2 * once)
+    torch.testing.assert_close(quantile_huber(online, target.repeat(1, 2), tau), once)
+
+
 def test_kappa_divides() -> None:
     """Far from zero the loss is |delta| - kappa/2 after the division, whatever kappa."""
     tau = torch.full((1, 1), 0.5)
