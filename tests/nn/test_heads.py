@@ -1,14 +1,22 @@
 """Heads by hand, and each on a signal planted for it."""
 
+import math
+from collections import defaultdict
 from collections.abc import Callable
+from itertools import accumulate, product
 
 import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from foxhunt.config import LearnerConfig
+from foxhunt.interface import Hold
 from foxhunt.nn.heads import EnsembleValueHead, LinearHead, RiskBudgetHead, TradePlanHead
 from foxhunt.rl.auxiliary import calibration_error, error_share, kelly_loss, pinball, probability_loss
+from foxhunt.rl.objective import HORIZON_LEVEL, STOP_LEVEL, TARGET_LEVEL
+from foxhunt.rl.outcome import judged_mean
+from foxhunt.rl.replay import Batch, Replay, ReplayOptions
 
 
 def train(module: nn.Module, loss_of: Callable[[], torch.Tensor], steps: int, rate: float = 0.01) -> None:
@@ -41,60 +49,125 @@ def test_confidence_recovers_planted_error_size() -> None:
     assert torch.corrcoef(torch.stack([predicted, share]))[0, 1] > 0.99
 
 
+WIDTH, STEPS = 6, 5
+"""Features of h, and steps over which a planted trade is judged."""
+
+
+def live(episodes: int, moves: Callable[[torch.Tensor], torch.Tensor], cost: float, seed: int) -> Batch:
+    """What replay makes of trades planted in a series of `Hold`.
+
+    Every episode of eight steps has an h of its own, whose first feature is the regime, -1 or 1; it takes one
+    direction, mostly long or short, all along. `moves` draws from h [episodes, WIDTH] one step's gain of the direction
+    taken. What follows the episode would spoil every answer if a trade were judged by it.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    config = LearnerConfig(replay_capacity=10 * episodes, priority_exponent=0.0)
+    replay = Replay({"h": WIDTH}, 1, episodes, config, seed, options=ReplayOptions(horizon=STEPS))
+    h = torch.randn(episodes, WIDTH, generator=generator)
+    h[:, 0] = h[:, 0].sign()
+    side = torch.multinomial(torch.tensor([0.45, 0.1, 0.45]), episodes, replacement=True, generator=generator) - 1
+    none = torch.zeros(episodes, dtype=torch.bool)
+    for step in range(10):
+        over = step >= 8
+        move = torch.full((episodes,), -50.0) if over else side * moves(h)
+        hold = Hold(move, torch.full((episodes,), cost))
+        ends, ignored = torch.full_like(none, step == 7), torch.full_like(none, over)
+        replay.add({"h": h}, (side + 1).unsqueeze(1), torch.zeros(episodes), ends, none, ignored, hold=hold)
+    return replay.sample(8000, torch.tensor(0.4))
+
+
+def judged(batch: Batch, each: torch.Tensor) -> torch.Tensor:
+    """A head's loss as the objective takes it."""
+    assert batch.trade is not None
+    return judged_mean(each, batch.trade, batch.weight)
+
+
 def test_selectivity_recovers_planted_probability() -> None:
+    """Steps of +1 or -1 at a cost of 4: a trade pays when all five go its way, at a chance that is logistic in h."""
+
+    def chance(h: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(1.5 * h[:, 1] - 1)
+
+    def moves(h: torch.Tensor) -> torch.Tensor:
+        return torch.bernoulli(chance(h) ** (1 / STEPS)) * 2 - 1
+
     torch.manual_seed(1)
-    h = torch.randn(20_000, 8)
-    probability = torch.sigmoid(1.5 * h[:, 1] - 1)
-    paid = torch.bernoulli(probability)
-    head = LinearHead(8)
-    train(head, lambda: probability_loss(head(h), paid), 300, 0.05)
-    fresh = torch.randn(20_000, 8)
-    predicted = torch.sigmoid(head(fresh)).detach()
-    outcome = torch.bernoulli(torch.sigmoid(1.5 * fresh[:, 1] - 1))
-    assert calibration_error(predicted, outcome) < 0.05
+    batch, fresh = live(5000, moves, 4.0, seed=1), live(5000, moves, 4.0, seed=2)
+    head, h = LinearHead(WIDTH), batch.observation["h"]
+    train(head, lambda: judged(batch, probability_loss(head(h), batch.trade.pays)), 300, 0.05)
+    here, h = fresh.trade.judged, fresh.observation["h"]
+    assert 0.3 < here.float().mean() < 0.5
+    predicted = torch.sigmoid(head(h)).detach()
+    assert calibration_error(predicted[here], fresh.trade.pays[here]) < 0.05
+    assert (predicted - chance(h)).abs().mean() < 0.03
 
 
 def test_risk_budget_recovers_the_kelly_optimum_of_each_regime() -> None:
-    """Two regimes told by h: optimum mu / (sigma^2 + mu^2) is 0.8/2.8 in one, 0.1/1.01 in the other."""
+    """Normal steps of mean m at cost 1: a trade's growth has mu = (5 m - 1) / sqrt(5) and sigma = 1 or 2, told by h."""
     torch.manual_seed(2)
-    regime = torch.arange(8000) % 2
-    h = torch.randn(8000, 6)
-    h[:, 0] = regime * 2.0 - 1
-    calm = torch.where(torch.rand(8000) < 0.6, 2.0, -1.0)
-    wild = 0.1 + torch.randn(8000)
-    outcome = torch.where(regime == 1, calm, wild)
-    head = RiskBudgetHead(6, 12)
-    isv, predicted_error = torch.zeros(8000, 12), torch.full((8000,), 0.5)
-    train(head, lambda: kelly_loss(head(h, isv, predicted_error), outcome), 400)
+    mean, sigma = torch.tensor([0.45, 0.65]), torch.tensor([1.0, 2.0])
+
+    def regime(h: torch.Tensor) -> torch.Tensor:
+        return (h[:, 0] > 0).long()
+
+    def moves(h: torch.Tensor) -> torch.Tensor:
+        return mean[regime(h)] + sigma[regime(h)] * torch.randn(len(h))
+
+    batch = live(8000, moves, 1.0, seed=3)
+    h, growth = batch.observation["h"], batch.trade.growth(STEPS)
+    head, isv, predicted_error = RiskBudgetHead(WIDTH, 12), torch.zeros(len(h), 12), torch.full((len(h),), 0.5)
+    train(head, lambda: judged(batch, kelly_loss(head(h, isv, predicted_error), growth)), 400)
     fraction = head(h, isv, predicted_error).detach()
     for value in (0, 1):
-        here = outcome[regime == value].double()
-        optimum = here.mean() / here.square().mean()
-        assert fraction[regime == value].mean().item() == pytest.approx(optimum.item(), rel=0.1)
+        mu = (STEPS * mean[value] - 1) / STEPS**0.5
+        optimum = mu / (sigma[value] ** 2 + mu**2)
+        assert fraction[regime(h) == value].mean().item() == pytest.approx(optimum.item(), rel=0.1)
+
+
+UP = 0.46
+"""Chance that a planted walk goes up; with it no quantile below lies at a jump of the distribution."""
+
+
+def walk_quantile(of: Callable[[list[int]], int], level: float) -> int:
+    """Exact quantile of a number that tells of a walk, over all walks of STEPS steps."""
+    chance: defaultdict[int, float] = defaultdict(float)
+    for walk in product((-1, 1), repeat=STEPS):
+        chance[of(list(accumulate(walk)))] += math.prod(UP if step > 0 else 1 - UP for step in walk)
+    below = accumulate(chance[value] for value in sorted(chance))
+    return next(value for value, share in zip(sorted(chance), below, strict=True) if share >= level)
 
 
 def test_trade_plan_recovers_planted_quantiles() -> None:
-    """Excursions uniform up to 4 in one regime and up to 2 in the other: their 60 % quantiles are 2.4 and 1.2."""
+    """Walks with steps of 1 or 3, told by h: every walk of five steps is known, and so is every quantile."""
+
+    def size(h: torch.Tensor) -> torch.Tensor:
+        return torch.where(h[:, 0] > 0, 3.0, 1.0)
+
+    def moves(h: torch.Tensor) -> torch.Tensor:
+        return (torch.bernoulli(torch.full((len(h),), UP)) * 2 - 1) * size(h)
+
     torch.manual_seed(3)
-    regime = torch.arange(8000) % 2
-    h = torch.randn(8000, 4) * 0.1
-    h[:, 0] = regime * 2.0 - 1
-    favourable = torch.rand(8000) * (2.0 + 2.0 * regime)
-    adverse, time = torch.rand(8000) * 3.0, torch.randint(1, 21, (8000,)).float()
-    head = TradePlanHead(4, 16, largest_excursion=10.0, largest_horizon=50)
+    batch = live(5000, moves, 0.5, seed=4)
+    h, trade = batch.observation["h"], batch.trade
+    head = TradePlanHead(WIDTH, 16, largest_excursion=20.0, largest_horizon=STEPS)
 
     def loss() -> torch.Tensor:
         plan = head(h)
-        return (
-            pinball(plan.target, favourable, 0.6) + pinball(plan.stop, adverse, 0.8) + pinball(plan.horizon, time, 0.5)
-        )
+        target = pinball(plan.target, trade.favourable, TARGET_LEVEL)
+        stop = pinball(plan.stop, trade.adverse, STOP_LEVEL)
+        return judged(batch, target + stop + pinball(plan.horizon, trade.peak, HORIZON_LEVEL) / STEPS)
 
-    train(head, loss, 800)
+    train(head, loss, 600, 0.02)
     plan = head(h)
-    assert plan.target[regime == 1].mean().item() == pytest.approx(2.4, abs=0.15)
-    assert plan.target[regime == 0].mean().item() == pytest.approx(1.2, abs=0.15)
-    assert plan.stop.mean().item() == pytest.approx(2.4, abs=0.15)
-    assert plan.horizon.mean().item() == pytest.approx(10.5, abs=1)
+    target = walk_quantile(lambda path: max(0, *path), TARGET_LEVEL)
+    stop = walk_quantile(lambda path: max(0, *(-p for p in path)), STOP_LEVEL)
+    horizon = walk_quantile(lambda path: path.index(max(path)) + 1, HORIZON_LEVEL)
+    assert (target, stop, horizon) == (1, 3, 2)
+    for unit in (1.0, 3.0):
+        here = size(h) == unit
+        assert plan.target[here].median().item() == pytest.approx(target * unit, abs=0.1 * unit)
+        assert plan.stop[here].median().item() == pytest.approx(stop * unit, abs=0.1 * unit)
+        assert plan.horizon[here].median().item() == pytest.approx(horizon, abs=0.2)
 
 
 class TestEnsemble:
