@@ -133,6 +133,18 @@ def mutants(report: Report) -> list[Mutant]:
     return list(made.values())
 
 
+def sample(planned: Sequence[Mutant], count: int) -> list[Mutant]:
+    """So many of the faults, the same ones every time: kinds take turns, and each kind is spread over its places."""
+    chosen: list[Mutant] = []
+    kinds = list(dict.fromkeys(item.kind for item in planned))
+    left = {kind: [item for item in planned if item.kind == kind] for kind in kinds}
+    while len(chosen) < min(count, len(planned)):
+        turn = len(chosen) // len(kinds)
+        due = [kind for kind in kinds if left[kind]][: count - len(chosen)]
+        chosen += [left[kind].pop((turn * 7 + kinds.index(kind) * 3) % len(left[kind])) for kind in due]
+    return chosen
+
+
 def plant_by_hand(kind: str, site: Site, text: str) -> Mutant | None:
     """Apply a custom autograd function, its source given, to T where a site reads it; None where that cannot be."""
     made: dict[tuple[str, str, int], Mutant] = {}

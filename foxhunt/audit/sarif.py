@@ -1,6 +1,8 @@
 """Findings as SARIF 2.1.0, which code hosts and editors show at their lines."""
 
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import torch
 
@@ -61,4 +63,6 @@ def _result(row: Row, hit: Hit, index: int) -> dict[str, Any]:
 
 def _location(file: str, line: int, end_line: int | None = None) -> dict[str, Any]:
     region = {"startLine": line} | ({"endLine": end_line} if end_line and end_line > line else {})
-    return {"artifactLocation": {"uri": file}, "region": region}
+    path = Path(file)
+    uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    return {"artifactLocation": {"uri": uri}, "region": region}

@@ -14,7 +14,7 @@ from rich.table import Table
 from foxhunt.audit import AuditError, Report, audit_spec
 from foxhunt.audit.check import compare, stored
 from foxhunt.audit.corpus import run
-from foxhunt.audit.mutate import measure, mutants
+from foxhunt.audit.mutate import measure, mutants, sample
 from foxhunt.audit.output import write
 from foxhunt.audit.sarif import sarif
 from foxhunt.audit.spec import Builder, load
@@ -53,6 +53,8 @@ class Arguments:
     """Measure the auditor on a folder of labelled programs instead."""
     mutate: bool = False
     """Plant faults in the program, which must audit clean, and say how many are found at their line."""
+    faults: int | None = None
+    """Plant only so many faults with --mutate, of every kind in turn."""
     check: Annotated[Path | None, tyro.conf.arg(metavar="AUDIT.md")] = None
     """Compare a written report with the code as it is; exit 1 when it is stale."""
 
@@ -79,7 +81,7 @@ def _run(parsed: Arguments) -> int:
     else:
         overrides = {"tensor": parsed.tensor, "assume": parsed.assume, "becomes": parsed.becomes}
     if parsed.mutate:
-        return _mutate(console, load(reference, **overrides))
+        return _mutate(console, load(reference, **overrides), parsed.faults)
     report = _audit(reference, overrides)
     for path, text in (
         (parsed.out, report.markdown()),
@@ -112,19 +114,26 @@ def _measure(console: Console, folder: Path) -> int:
     return 0 if met else 1
 
 
-def _mutate(console: Console, builder: Builder) -> int:
+def _mutate(console: Console, builder: Builder, faults: int | None) -> int:
     """Print how many planted faults are found; 1 below 98 % or where the program does not audit clean."""
     clean = audit_spec(builder)
     if noisy := [row.name for row in clean.rows if row.hits]:
         console.print(f"not clean before anything is planted: {', '.join(noisy)}", highlight=False)
         return 1
+    planned = mutants(clean)
+    chosen = planned if faults is None else sample(planned, faults)
     with _progress() as progress:
-        score = measure(builder, mutants(clean), _teller(progress))
+        score = measure(builder, chosen, _teller(progress))
     for mutant in score.missed:
         console.print(f"missed: {mutant.kind} at {mutant.file}:{mutant.line}", highlight=False)
     total = len(score.found) + len(score.missed)
     broken = len(score.broken)
-    console.print(f"{len(score.found)} of {total} planted faults found, {broken} could not run", highlight=False)
+    kinds = len({mutant.kind for mutant in chosen})
+    console.print(
+        f"{len(score.found)} of {total} planted faults of {kinds} kinds found at their line, {broken} could not run, "
+        f"{len(planned)} can be planted",
+        highlight=False,
+    )
     return 0 if score.recall >= 0.98 else 1
 
 

@@ -12,11 +12,6 @@ HELD_OUT = Path(__file__).parent / "heldout"
 CASES = sorted(CORPUS.glob("*.py"))
 
 
-@pytest.fixture(scope="module")
-def score() -> Score:
-    return run(CORPUS)
-
-
 def test_the_whole_corpus_meets_its_bounds(score: Score) -> None:
     assert score.recall == 1.0
     assert score.precision >= 0.95

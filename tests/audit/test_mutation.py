@@ -71,24 +71,19 @@ def test_a_hand_written_function_that_is_right_is_not_reported(builder: Builder,
     assert report.operations > clean.operations
 
 
-@pytest.fixture(scope="module")
-def shipped() -> Report:
-    return audit_spec(load(f"{SHIPPED}:default"))
+def test_the_shipped_agent_has_no_fault(default: Report) -> None:
+    assert [row.name for row in default.rows if row.hits] == []
 
 
-def test_the_shipped_agent_has_no_fault(shipped: Report) -> None:
-    assert [row.name for row in shipped.rows if row.hits] == []
-
-
-def test_structural_faults_in_the_shipped_agent_are_found(shipped: Report) -> None:
-    planned = [item for item in mutants(shipped) if item.kind in STRUCTURAL]
+def test_structural_faults_in_the_shipped_agent_are_found(default: Report) -> None:
+    planned = [item for item in mutants(default) if item.kind in STRUCTURAL]
     assert {item.kind for item in planned} == STRUCTURAL
     kinds = {item.kind: item for item in planned}
     assert missed(load(f"{SHIPPED}:default"), list(kinds.values())) == []
 
 
-def test_expressions_planted_in_the_shipped_agent_are_found(shipped: Report) -> None:
-    planned = [item for item in mutants(shipped) if item.kind in WRAPPERS]
+def test_expressions_planted_in_the_shipped_agent_are_found(default: Report) -> None:
+    planned = [item for item in mutants(default) if item.kind in WRAPPERS]
     assert missed(load(f"{SHIPPED}:default"), spread(planned, 5)) == []
 
 

@@ -4,70 +4,15 @@ import json
 import shutil
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from foxhunt.audit import audit_spec
 from foxhunt.audit.check import compare, stored
 from foxhunt.audit.rules import RULES
-from foxhunt.audit.sarif import sarif
 from foxhunt.audit.spec import load
 from foxhunt.cli import main
 
 HERE = Path(__file__).parent
-POSITION = {"type": "integer", "minimum": 1}
-TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
-LOCATION = {
-    "type": "object",
-    "required": ["physicalLocation"],
-    "properties": {
-        "physicalLocation": {
-            "type": "object",
-            "required": ["artifactLocation", "region"],
-            "properties": {
-                "artifactLocation": {"required": ["uri"], "properties": {"uri": {"type": "string"}}},
-                "region": {"required": ["startLine"], "properties": {"startLine": POSITION, "endLine": POSITION}},
-            },
-        }
-    },
-}
-# What SARIF 2.1.0 (sections 3.13 to 3.30) asks of the parts that are used here.
-SARIF = {
-    "type": "object",
-    "required": ["version", "runs"],
-    "additionalProperties": False,
-    "properties": {
-        "$schema": {"type": "string", "format": "uri"},
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["tool"],
-                "properties": {
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                    "tool": {"required": ["driver"], "properties": {"driver": {"required": ["name"]}}},
-                    "results": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "required": ["message"],
-                            "properties": {
-                                "ruleId": {"type": "string"},
-                                "ruleIndex": {"type": "integer", "minimum": 0},
-                                "level": {"enum": ["none", "note", "warning", "error"]},
-                                "message": TEXT,
-                                "locations": {"type": "array", "items": LOCATION},
-                                "relatedLocations": {"type": "array", "items": LOCATION, "uniqueItems": True},
-                                "partialFingerprints": {"additionalProperties": {"type": "string"}},
-                            },
-                        },
-                    },
-                },
-            },
-        },
-    },
-}
 
 
 @pytest.fixture
@@ -180,17 +125,6 @@ def test_a_toml_file_names_the_audit(agent: Path) -> None:
     assert report.becomes == "signed"
     assert report.rows[0].name == "values"
     assert report.rows[0].declared
-
-
-def test_sarif_has_the_form_that_the_standard_asks_for() -> None:
-    log = sarif(audit_spec(load(str(HERE / "legacy.py:build"))))
-    jsonschema.Draft202012Validator.check_schema(SARIF)
-    jsonschema.validate(json.loads(json.dumps(log)), SARIF)
-    (run,) = log["runs"]
-    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
-    assert all(rules[result["ruleIndex"]] == result["ruleId"] for result in run["results"])
-    assert {result["ruleId"] for result in run["results"]} == {"scale", "sign-gate", "duplicate-producer"}
-    assert sorted(result["level"] for result in run["results"]) == ["error", "error", "error", "warning"]
 
 
 def test_every_rule_is_documented() -> None:

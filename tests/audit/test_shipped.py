@@ -45,41 +45,52 @@ def test_the_values_beside_h_are_of_its_size(full: Report) -> None:
 
 
 @pytest.fixture
-def copied(tmp_path: Path) -> Path:
+def copied(tmp_path: Path, default: Report) -> Path:
     """A copy of the package and of its audit, which may be edited."""
     for folder in ("foxhunt", "audits"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "audit.md").write_text(default.markdown())
     return tmp_path
 
 
-def command(folder: Path, *arguments: str) -> tuple[int, str]:
-    """Exit status and output of the command on the copy."""
+def check(folder: Path) -> tuple[int, list[str]]:
+    """Exit status and messages of the command on the copy."""
     environment = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    words = [sys.executable, "-m", "foxhunt", "audit", *arguments]
+    words = [sys.executable, "-m", "foxhunt", "audit", "--check", "audit.md"]
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+    assert done.stderr.strip() == ""
+    return done.returncode, done.stdout.strip().splitlines()
 
 
-def edit(path: Path, old: str, new: str) -> None:
+def edit(path: Path, old: str, new: str) -> int:
+    """Replace a text that occurs once; returns its line."""
     text = path.read_text()
     assert text.count(old) == 1
     path.write_text(text.replace(old, new))
+    return text[: text.index(old)].count("\n") + 1
 
 
-def test_edits_of_the_agent_make_its_audit_stale(copied: Path) -> None:
-    assert command(copied, "audits/agent.py:default", "--out", "audit.md")[0] == 0
-    assert command(copied, "--check", "audit.md")[0] == 0
-    edit(copied / "foxhunt/nn/branches.py", "joint: Tensor = self.linear(h)", "joint: Tensor = self.linear(input=h)")
-    status, said = command(copied, "--check", "audit.md")
+def test_edits_of_the_agent_make_its_audit_stale(copied: Path, default: Report) -> None:
+    (monitor,) = (row for row in default.rows if row.name == "measure")
+    moved = int(monitor.place.rpartition(":")[2])
+    stale = "audit.md is stale; write it again with: foxhunt audit audits/agent.py:default --out audit.md"
+    shifted = (
+        f"row {monitor.number}, measure: moved, not changed: "
+        f"foxhunt/rl/measure.py:{moved} to foxhunt/rl/measure.py:{moved + 1}"
+    )
+    edit(copied / "foxhunt/rl/measure.py", "    law = output", "\n    law = output")
+    assert check(copied) == (1, [shifted, stale])
+
+    edited = edit(copied / "foxhunt/nn/branches.py", "Tensor = self.linear(h)", "Tensor = self.linear(+h)")
+    loss = "        loss = torch"
+    added = edit(copied / "foxhunt/rl/objective.py", loss, f"        output.h.tanh()\n{loss}")
+    status, messages = check(copied)
     assert status == 1
-    assert "new or edited reader at foxhunt/nn/branches.py" in said
-    edit(copied / "foxhunt/nn/branches.py", "joint: Tensor = self.linear(input=h)", "joint: Tensor = self.linear(h)")
-    edit(copied / "foxhunt/rl/measure.py", "    law = output", "    output.h.tanh()\n    law = output")
-    status, said = command(copied, "--check", "audit.md")
-    assert status == 1
-    assert "appeared: measure at foxhunt/rl/measure.py" in said
-    edit(copied / "foxhunt/rl/measure.py", "    output.h.tanh()\n", "\n")
-    status, said = command(copied, "--check", "audit.md")
-    assert status == 1
-    assert "measure: moved, not changed: foxhunt/rl/measure.py:" in said
-    assert len(said.strip().splitlines()) == 2, said
+    assert messages[-1] == stale
+    readers = [row for row in default.rows if f"foxhunt/nn/branches.py:{edited}" in row.place]
+    assert len(readers) == 2  # the online and the target network
+    for row in readers:
+        assert f"row {row.number}, {row.name}: new or edited reader at foxhunt/nn/branches.py:{edited}" in messages
+    (appeared,) = (message for message in messages if "appeared" in message)
+    assert appeared.endswith(f" at foxhunt/rl/objective.py:{added} (safe-with-signed)")
+    assert len(messages) == 5
