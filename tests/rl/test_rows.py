@@ -46,6 +46,16 @@ class Row:
     diagnostic: str
     test: str
 
+    @property
+    def metrics(self) -> list[str]:
+        """Names in metrics.jsonl."""
+        return re.findall(r"`([^`]+)`", self.diagnostic)
+
+    @property
+    def sections(self) -> list[str]:
+        """Titles in the report of a back-test."""
+        return re.findall(r'"([^"]+)"', self.diagnostic)
+
     def function(self) -> CodeType:
         """The code that the row names; of a module, its forward pass."""
         file, name = self.code.split(":")
@@ -61,8 +71,11 @@ def read_rows() -> list[Row]:
     lines = (ROOT / "docs" / "network.md").read_text().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if re.match(r"\| \d+ \|", line)]
     return [
-        Row(int(number), consumer, code.strip("`"), re.findall(r"`([^`]+)`", weights), *(c.strip("`") for c in rest))
-        for number, consumer, code, weights, *rest in cells
+        Row(
+            *(int(number), consumer, code.strip("`"), re.findall(r"`([^`]+)`", weights)),
+            *(loss.strip("`"), switch.strip("`"), diagnostic, test.strip("`")),
+        )
+        for number, consumer, code, weights, loss, switch, diagnostic, test in cells
     ]
 
 
@@ -169,6 +182,9 @@ def test_names_of_a_row_exist(row: Row) -> None:
         assert row.switch.startswith("none")
     else:
         assert reduce(getattr, row.switch.split("."), PRESETS["full"])
+    assert row.metrics
+    titles = (ROOT / "foxhunt" / "evaluate" / "head_page.py").read_text()
+    assert all(re.search(rf'"{re.escape(section)}[":]', titles) for section in row.sections)
     file, name = row.test.split("::")
     assert re.search(rf"^(def|class) {name}\b", (ROOT / file).read_text(), re.MULTILINE)
 
@@ -176,7 +192,7 @@ def test_names_of_a_row_exist(row: Row) -> None:
 def test_every_row_runs_and_learns(trainer: Trainer) -> None:
     assert faults(trainer) == {}
     trainer.train()
-    assert {row.diagnostic for row in ROWS} <= trainer.newest.keys()
+    assert {metric for row in ROWS for metric in row.metrics} <= trainer.newest.keys()
 
 
 class TestABrokenRowIsFound:
