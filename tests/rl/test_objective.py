@@ -163,6 +163,30 @@ def test_gradcheck_sees_a_consumer_that_loses_the_sign_of_h(
         assert passed == right
 
 
+def test_quantile_target_is_chosen_by_the_online_mean_and_judged_by_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Online, action 1 has the best mean and action 0 the best median; the target's quantiles are 10 a + tau."""
+    online, target = (Network(WIDTHS, BRANCHES, replace(FULL, quantiles=64)) for _ in range(2))
+
+    def gamble(h: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        each = torch.stack((torch.ones_like(tau), 8.0 * (tau > 0.75), torch.zeros_like(tau)), -1)
+        return each.unsqueeze(2).expand(-1, -1, len(BRANCHES), -1)
+
+    def ladder(h: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        return (tau.unsqueeze(-1) + 10 * torch.arange(3)).unsqueeze(2).expand(-1, -1, len(BRANCHES), -1)
+
+    monkeypatch.setattr(online, "quantiles", gamble)
+    monkeypatch.setattr(target, "quantiles", ladder)
+    batch = make_batch(online)
+    samples = bootstrap(online, target, batch, SEED).samples
+    assert samples.shape == (16, 64 * len(BRANCHES))
+    law = (samples - batch.reward[:, None]) / batch.discount[:, None]
+    goes_on = batch.discount > 0
+    assert goes_on.any()
+    assert law[goes_on].min() >= 10
+    assert law[goes_on].max() <= 11
+    torch.testing.assert_close(samples[~goes_on], batch.reward[~goes_on, None].expand(-1, 64 * len(BRANCHES)))
+
+
 def test_target_does_not_learn_and_follows_at_its_rate(network: Network) -> None:
     learner = Learner(network, replace(LEARNING, target_rate=0.25), 100)
     before = learner.target_parameters.clone()
