@@ -25,15 +25,15 @@ MARKET: Final = TrainConfig(
     steps=60_000,
     environments=32,
     evaluations=20,
-    tape=TapeConfig(every="10s"),
-    market=MarketConfig(episode_steps=128),
-    network=NetworkConfig(hidden1=64, hidden2=64),
+    tape=TapeConfig(every="5s"),
+    market=MarketConfig(episode_steps=256),
+    network=NetworkConfig(hidden1=64, hidden2=64, v_min=-15.0, v_max=15.0),
     learner=LearnerConfig(
-        discount=0.9,
+        discount=0.95,
         weight_decay=1.0,
         steps_per_update=8,
         priority_exponent=0.0,
-        exploration_steps=5.0,
+        exploration_steps=10.0,
         epsilon_fraction=0.15,
         epsilon_end=0.05,
     ),
@@ -47,7 +47,7 @@ PRESETS: Final[dict[str, TrainConfig]] = {
     # All 28 rows of docs/network.md, each with a loss that trains it.
     "full": replace(
         MARKET,
-        network=replace(FULL, hidden1=64, hidden2=64),
+        network=replace(FULL, hidden1=64, hidden2=64, v_min=-15.0, v_max=15.0),
         learner=replace(MARKET.learner, predictive_coding=0.01),
     ),
     # Classic control and the like; the atoms span CartPole's discounted returns, other tasks set v-min and v-max.

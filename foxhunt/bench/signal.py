@@ -32,7 +32,7 @@ from foxhunt.rl.trainer import Trainer
 RESULTS: Final = Path("benchmarks/results/signal.csv")
 SIGNALS: Final = (0.8, 0.0)
 """Tilt of the market orders: a market that can be foretold, and one that cannot."""
-STATE_SECONDS: Final = 300.0
+STATE_SECONDS: Final = 600.0
 """Mean life of the hidden state."""
 COLUMNS: Final = (
     *("seed", "signal", "agent", "agent_low", "agent_high", "oracle", "share_of_oracle", "fills"),

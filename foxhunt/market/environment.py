@@ -165,7 +165,6 @@ class TradingEnvironment:
                 state,
                 self.tape.touch.index_select(0, row),
                 self._reward_units.index_select(0, instrument),
-                self.market.initial_cash,
                 max(self.market.patience),
             ),
             "regime": self._regime.index_select(0, row),

@@ -14,7 +14,6 @@ from foxhunt.market.state import MarketState
 PORTFOLIO_NAMES: Final = (
     "position",
     "unrealised",
-    "profit",
     "order_side",
     "order_lots",
     "order_ahead",
@@ -28,16 +27,16 @@ def portfolio(
     state: MarketState,
     touch: Int[Tensor, "environments 2"],
     reward_unit: Float[Tensor, " environments"],
-    initial_cash: float,
     patience: int,
-) -> Float[Tensor, "environments 9"]:
+) -> Float[Tensor, "environments 8"]:
     """float32 features in the order of `PORTFOLIO_NAMES`, clipped to plus or minus `CLIP`.
 
-    Position as a share of the cap; unrealised profit and the episode's profit in reward units, compressed by asinh;
-    the working order's side, lots left as a share of the cap, share of the displayed queue still ahead (1 where its
-    place is unknown), age as a share of the longest patience, distance behind the best price in ticks (asinh), and
-    whether it improves. Nothing tells where the episode or the data ends: an episode's end is a truncation, which
-    learners bootstrap through (Pardo et al. 2018), and the end of the data is the future.
+    Position as a share of the cap; its unrealised profit in reward units, compressed by asinh; the working order's
+    side, lots left as a share of the cap, share of the displayed queue still ahead (1 where its place is unknown), age
+    as a share of the longest patience, distance behind the best price in ticks (asinh), and whether it improves.
+    Nothing tells where the episode or the data ends: an episode's end is a truncation, which
+    learners bootstrap through (Pardo et al. 2018), and the end of the data is the future. Nor is the episode's profit
+    told: no decision depends on it, and a back-test, longer than any episode, takes it where training never was.
     """
     account, order = state.account, state.order
     cap = state.cap.double()
@@ -47,7 +46,6 @@ def portfolio(
     columns = (
         account.position / cap,
         ((state.worth - account.cash - account.cost) / reward_unit).float().asinh(),
-        ((state.worth - initial_cash) / reward_unit).float().asinh(),
         torch.where(working, order.side, 0),
         order.remaining / cap,
         torch.where(working, ahead, 0.0),
