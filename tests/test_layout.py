@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).parents[1] / "foxhunt"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 LAYERS = {
-    "cli": 7,
-    "bench": 6,
+    "cli": 8,
+    "bench": 7,
     "evaluate": 6,
     "rl": 5,
     "audit": 5,
