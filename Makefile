@@ -16,6 +16,7 @@ $(RUN): pyproject.toml constraints.txt
 
 $(DEV): $(RUN)
 	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps hftbacktest
 	touch $@
 
 demo: $(RUN)  ## import the sample order book, train, back-test, write runs/demo/report.html

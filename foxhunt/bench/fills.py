@@ -105,7 +105,7 @@ def run(accounts: int, out: Path | None = None) -> list[dict[str, Any]]:
     """Compare on every market whose files are there, under all rules, and write a CSV (by default `RESULTS`).
 
     Market data is looked for in FOXHUNT_DATA, or ../shared/data beside the working folder. Raises `DataError` where
-    there is none and `MissingExtraError` without hftbacktest.
+    there is none and `FoxhuntError` without hftbacktest.
     """
     folder = Path(os.environ.get("FOXHUNT_DATA", "../shared/data"))
     rows = [

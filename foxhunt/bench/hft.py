@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foxhunt.data.schema import Instrument
-from foxhunt.errors import MissingExtraError
+from foxhunt.errors import FoxhuntError
 from foxhunt.market.book_events import Books, Trades, read_books, read_trades
 from foxhunt.market.tape import ASK, BID
 
@@ -172,9 +172,12 @@ def _trade_events(trades: Trades, types: Any) -> Iterator[tuple[int, int, int, i
 
 
 def package() -> Any:
-    """hftbacktest; raises `MissingExtraError` where it is not installed."""
+    """hftbacktest; raises `FoxhuntError` where it is not installed."""
     try:
         import hftbacktest
     except ImportError as error:
-        raise MissingExtraError("hftbacktest", "dev", "foxhunt bench fills") from error
+        raise FoxhuntError(
+            "foxhunt bench fills needs hftbacktest; install it with: pip install numba, then "
+            "pip install --no-deps hftbacktest (it asks for an older numpy than it runs with)"
+        ) from error
     return hftbacktest

@@ -13,7 +13,7 @@ import pytest
 from foxhunt.bench import fills, hft
 from foxhunt.data.readers import ImportOptions, read_sources
 from foxhunt.data.simulator import SimulatorConfig, simulate
-from foxhunt.errors import DataError, MissingExtraError
+from foxhunt.errors import DataError, FoxhuntError
 
 from .frames import ONE, SECOND, BookRow, TradeRow, book_frame, trade_frame
 
@@ -160,5 +160,5 @@ def test_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     with pytest.raises(DataError, match="set FOXHUNT_DATA"):
         fills.run(1, tmp_path / "fills.csv")
     monkeypatch.setitem(sys.modules, "hftbacktest", None)
-    with pytest.raises(MissingExtraError, match="needs hftbacktest"):
+    with pytest.raises(FoxhuntError, match="needs hftbacktest"):
         hft.event_array(book_frame(STILL), trade_frame([]), ONE, 1)
