@@ -1,6 +1,7 @@
 """`foxhunt ablate`: what each switch of the agent is worth on a dataset."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,7 @@ from foxhunt.cli.progress import task_bar
 from foxhunt.config import TrainConfig
 from foxhunt.errors import ConfigError
 from foxhunt.evaluate.ablate import ablate
-from foxhunt.evaluate.ablation import COLUMNS, Row, caption, conclusion, tabulate, write_table
+from foxhunt.evaluate.ablation import COLUMNS, FIGURES, Row, caption, conclusion, tabulate, write_table
 from foxhunt.evaluate.switches import SWITCHES
 from foxhunt.presets import PRESETS
 
@@ -33,6 +34,13 @@ Switches: {", ".join(SWITCHES)}.
 
 Writes OUT/ablation.md, OUT/ablation.csv, OUT/cells.csv and a run folder for each agent; exit code 1 when an agent
 failed."""
+
+
+SHOWN = (
+    ("arm", "seeds", "profit", "95 % interval", "worth of on", "95 % interval of worth", "verdict"),
+    ("arm", "minutes", *FIGURES.values()),
+)
+"""Columns of the tables in the terminal, which must not be wide; the files hold one table of all."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,8 @@ def main(arguments: list[str]) -> int:
     rows = tabulate(study)
     file = write_table(study, rows)
     console.print(caption(study), highlight=False, soft_wrap=True)
-    console.print(_table(rows))
+    for columns in SHOWN:
+        console.print(_table(rows, columns))
     console.print(conclusion(rows), highlight=False, soft_wrap=True)
     for failure in study.failures:
         console.print(
@@ -80,10 +89,11 @@ def _parse(arguments: list[str]) -> Arguments:
     return tyro.cli(Arguments, prog="foxhunt ablate", description=DESCRIPTION, args=arguments, default=default)
 
 
-def _table(rows: list[Row]) -> Table:
+def _table(rows: list[Row], columns: Sequence[str]) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for place, column in enumerate(COLUMNS):
-        table.add_column(column, justify="left" if place < 2 or column == "verdict" else "right")
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("arm", "verdict") else "right")
     for row in rows:
-        table.add_row(*row.cells(), style="bold" if row.verdict in ("helps", "hurts") else "")
+        told = dict(zip(COLUMNS, row.cells(), strict=True))
+        table.add_row(*(told[name] for name in columns), style="bold" if row.verdict in ("helps", "hurts") else "")
     return table
