@@ -7,65 +7,24 @@ the target network for another; line numbers stay. Nothing on disk is touched.
 import ast
 import copy
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Final
 
 from torch import nn
 
 from foxhunt.audit.api import audit_spec
 from foxhunt.audit.engine import Progress
 from foxhunt.audit.errors import AuditError
+from foxhunt.audit.faults import HAND_WRITTEN, WRAPPERS, Edit, apply_by_hand, drop, unmatch, unscale, wrap
 from foxhunt.audit.frames import names_target
 from foxhunt.audit.report import Report
 from foxhunt.audit.rows import Site
 from foxhunt.audit.source import functions, statement
 from foxhunt.audit.spec import Builder, Spec
 from foxhunt.audit.verdict import SAFE
-
-_HAND_WRITTEN: Final = """
-class Planted(__import__("torch").autograd.Function):
-    @staticmethod
-    def forward(x):
-        return {forward}
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward({saved})
-    @staticmethod
-    def backward(ctx, grad):
-        return {backward}
-"""
-"""A custom autograd function of one tensor, to be written before the statement that applies it."""
-
-WRAPPERS: Final[dict[str, str]] = {
-    "mask": "({h} * ({h} > 0))",
-    "relu": "{h}.relu()",
-    "clamp": "{h}.clamp(min=1e-6)",
-    "logarithm": "({h} + 1e-3).log()",
-    "square root": "({h} + 1e-5).sqrt()",
-    "power": "({h} ** 0.5)",
-    "sum normalisation": "({h} / ({h}.sum(-1, keepdim=True) + 1e-6))",
-    "unsigned cast": "({h} * 16).byte().to({h}.dtype)",
-    "zero test": "({h} * ({h} != 0))",
-}
-"""Expressions that take the place of T where a consumer reads it."""
-
-_APPLIED: Final = "Planted.apply({h})"
-_TANH: Final = {"forward": "x + x.tanh()", "saved": "inputs[0]"}
-
-HAND_WRITTEN: Final[dict[str, str]] = {
-    "dropped residual": _HAND_WRITTEN.format(**_TANH, backward="grad * (1 - ctx.saved_tensors[0].tanh().square())"),
-    "sign-gated backward": _HAND_WRITTEN.format(
-        forward="x.clone()", saved="output", backward="grad * (ctx.saved_tensors[0] > 0)"
-    ),
-}
-"""Functions whose backward by hand is wrong: x + tanh(x) forgets a summand, the identity has a ReLU's gradient."""
-
-SOUND: Final = _HAND_WRITTEN.format(**_TANH, backward="grad + grad * (1 - ctx.saved_tensors[0].tanh().square())")
-"""A hand-written function that is right: planting it must report nothing."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +69,7 @@ def mutants(report: Report) -> list[Mutant]:
     for site in (site for row in report.rows for site in row.sites if site.names):
         file = str(Path(site.file).resolve())
         for kind, template in WRAPPERS.items():
-            _add(made, kind, file, site.function, site.line, _wrap(site.names, template))
+            _add(made, kind, file, site.function, site.line, wrap(site.names, template))
         for kind, text in HAND_WRITTEN.items():
             if by_hand := plant_by_hand(kind, site, text):
                 made.setdefault((kind, file, by_hand.line), by_hand)
@@ -118,11 +77,11 @@ def mutants(report: Report) -> list[Mutant]:
         for function in functions(file):
             if function.name.endswith(".backward"):
                 for line in range(function.node.lineno, (function.node.end_lineno or 0) + 1):
-                    _add(made, "dropped summand", file, function.name, line, _drop)
+                    _add(made, "dropped summand", file, function.name, line, drop)
     names = {site.place: site.names for row in report.rows for site in row.sites}
     for operation, place in report.joins:
         file, line = _resolve(place)
-        edit = _unmatch if operation == "beside" else _unscale(names.get(place, ()))
+        edit = unmatch if operation == "beside" else unscale(names.get(place, ()))
         _add(made, "unscaled concat", file, _holder(file, line), line, edit)
     for module, place in report.producers:
         if names_target(module):
@@ -134,7 +93,12 @@ def mutants(report: Report) -> list[Mutant]:
 
 
 def sample(planned: Sequence[Mutant], count: int) -> list[Mutant]:
-    """So many of the faults, the same ones every time: kinds take turns, and each kind is spread over its places."""
+    """So many of the faults, the same ones every time: kinds take turns, and each kind is spread over its places.
+
+    Raises `AuditError` where none are asked for.
+    """
+    if count < 1:
+        raise AuditError(f"{count} faults are too few to plant; ask for 1 or more")
     chosen: list[Mutant] = []
     kinds = list(dict.fromkeys(item.kind for item in planned))
     left = {kind: [item for item in planned if item.kind == kind] for kind in kinds}
@@ -148,7 +112,7 @@ def sample(planned: Sequence[Mutant], count: int) -> list[Mutant]:
 def plant_by_hand(kind: str, site: Site, text: str) -> Mutant | None:
     """Apply a custom autograd function, its source given, to T where a site reads it; None where that cannot be."""
     made: dict[tuple[str, str, int], Mutant] = {}
-    _add(made, kind, str(Path(site.file).resolve()), site.function, site.line, _by_hand(site.names, text))
+    _add(made, kind, str(Path(site.file).resolve()), site.function, site.line, apply_by_hand(site.names, text))
     return next(iter(made.values()), None)
 
 
@@ -161,10 +125,6 @@ def _holder(file: str, line: int) -> str:
     """Name of the innermost function around a line."""
     around = [item for item in functions(file) if item.node.lineno <= line <= (item.node.end_lineno or 0)]
     return around[-1].name if around else ""
-
-
-Edit = Callable[[ast.stmt], ast.stmt | list[ast.stmt] | None]
-"""Changes a statement, or puts others before it; None where there is nothing to change."""
 
 
 def _add(made: dict[tuple[str, str, int], Mutant], kind: str, file: str, name: str, line: int, edit: Edit) -> None:
@@ -196,98 +156,6 @@ def _find_code(code: CodeType, name: str) -> CodeType | None:
         return code
     inner = (_find_code(item, name) for item in code.co_consts if isinstance(item, CodeType))
     return next((found for found in inner if found is not None), None)
-
-
-class _Replace(ast.NodeTransformer):
-    """Puts an expression in the place of every use of some names."""
-
-    def __init__(self, names: Sequence[str], template: str) -> None:
-        self.names, self.template, self.count = names, template, 0
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # the name that ast calls
-        if node.id not in self.names or not isinstance(node.ctx, ast.Load):
-            return node
-        self.count += 1
-        new = ast.parse(self.template.format(h=node.id), mode="eval").body
-        for part in ast.walk(new):
-            ast.copy_location(part, node)
-        return new
-
-
-def _by_hand(names: Sequence[str], text: str) -> Edit:
-    """Apply a custom function to T, written on the very line."""
-
-    def edit(node: ast.stmt) -> list[ast.stmt] | None:
-        applied = _wrap(names, _APPLIED)(node)
-        if not isinstance(applied, ast.stmt):
-            return None
-        (written,) = ast.parse(text).body
-        for part in ast.walk(written):
-            if hasattr(part, "lineno"):
-                ast.copy_location(part, node)
-        return [written, applied]
-
-    return edit
-
-
-def _wrap(names: Sequence[str], template: str) -> Edit:
-    def edit(node: ast.stmt) -> ast.stmt | None:
-        if isinstance(getattr(node, "body", None), list):
-            return None
-        replacer = _Replace(names, template)
-        new = replacer.visit(node)
-        return new if replacer.count and isinstance(new, ast.stmt) else None
-
-    return edit
-
-
-def _unscale(names: Sequence[str]) -> Edit:
-    """Multiply what T is concatenated with by 30."""
-
-    def edit(node: ast.stmt) -> ast.stmt | None:
-        for call in ast.walk(node):
-            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "cat"):
-                continue
-            parts = call.args[0] if call.args else None
-            if isinstance(parts, ast.List | ast.Tuple) and any(_is(part, names) for part in parts.elts):
-                parts.elts = [part if _is(part, names) else _scaled(part) for part in parts.elts]
-                return node
-        return None
-
-    return edit
-
-
-def _unmatch(node: ast.stmt) -> ast.stmt | None:
-    """Multiply what is read beside T by 30."""
-    if not isinstance(node, ast.Assign):
-        return None
-    node.value = _scaled(node.value)
-    return node
-
-
-def _is(node: ast.expr, names: Sequence[str]) -> bool:
-    return isinstance(node, ast.Name) and node.id in names
-
-
-def _scaled(node: ast.expr) -> ast.expr:
-    return ast.copy_location(ast.BinOp(node, ast.Mult(), ast.Constant(30.0)), node)
-
-
-def _drop(node: ast.stmt) -> ast.stmt | None:
-    """Drop the last summand of a sum."""
-    if isinstance(getattr(node, "body", None), list):
-        return None
-    for parent in ast.walk(node):
-        for name, child in ast.iter_fields(parent):
-            if isinstance(child, ast.BinOp) and isinstance(child.op, ast.Add):
-                setattr(parent, name, child.left)
-                return node
-            if isinstance(child, list):
-                for index, item in enumerate(child):
-                    if isinstance(item, ast.BinOp) and isinstance(item.op, ast.Add):
-                        child[index] = item.left
-                        return node
-    return None
 
 
 @contextmanager

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from foxhunt.audit import Report, audit_spec
-from foxhunt.audit.mutate import HAND_WRITTEN, SOUND, WRAPPERS, Mutant, measure, mutants, plant_by_hand, planted
+from foxhunt.audit import AuditError, Report, audit_spec
+from foxhunt.audit.faults import HAND_WRITTEN, SOUND, WRAPPERS
+from foxhunt.audit.mutate import Mutant, measure, mutants, plant_by_hand, planted, sample
 from foxhunt.audit.spec import Builder, load
+from foxhunt.cli import main
 
 AGENT = Path(__file__).parent / "grn_agent.py"
 SHIPPED = Path(__file__).parents[2] / "audits" / "agent.py"
@@ -44,6 +46,25 @@ def test_there_are_fifty_faults_to_plant_of_every_kind(clean: Report) -> None:
     planned = mutants(clean)
     assert len(planned) >= 50
     assert {item.kind for item in planned} == {*WRAPPERS, *STRUCTURAL, "dropped summand"}
+
+
+def test_a_sample_takes_every_kind_in_turn_and_nothing_twice(clean: Report) -> None:
+    planned = mutants(clean)
+    kinds = {item.kind for item in planned}
+    chosen = sample(planned, len(kinds))
+    assert {item.kind for item in chosen} == kinds
+    assert sample(planned, len(kinds)) == chosen
+    everything = sample(planned, len(planned) + 1)
+    assert len(everything) == len(planned)
+    assert set(everything) == set(planned)
+    with pytest.raises(AuditError, match="0 faults are too few"):
+        sample(planned, 0)
+
+
+def test_the_command_plants_as_many_as_asked(clean: Report, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", f"{AGENT}:build", "--mutate", "--faults", "3"]) == 0
+    said = "3 of 3 planted faults of 3 kinds found at their line, 0 could not run"
+    assert f"{said}, {len(mutants(clean))} can be planted" in " ".join(capsys.readouterr().out.split())
 
 
 def test_planted_faults_are_found_at_their_line(builder: Builder, clean: Report) -> None:
