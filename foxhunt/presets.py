@@ -67,11 +67,19 @@ PRESETS: Final[dict[str, TrainConfig]] = {
         ),
     ),
     # Half an hour of order book: decisions twice a second, so that there are enough of them.
-    "demo": TrainConfig(
-        steps=60_000,
+    "demo": replace(
+        MARKET,
         environments=16,
         evaluations=6,
         tape=TapeConfig(every="500ms"),
-        learner=LearnerConfig(batch_size=128, replay_capacity=60_000, warmup_steps=2_000, steps_per_update=16),
+        network=replace(MARKET.network, v_min=-30.0, v_max=30.0),
+        learner=replace(
+            MARKET.learner,
+            discount=0.99,
+            exploration_steps=20.0,
+            batch_size=128,
+            replay_capacity=60_000,
+            steps_per_update=16,
+        ),
     ),
 }
