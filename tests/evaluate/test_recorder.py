@@ -23,7 +23,9 @@ from foxhunt.market.tape_build import build_tape
 
 from .conftest import MARKET
 
-CASH = 5_000.0
+CASH = 500_000.0
+LOT = 100
+"""Shares in a lot of the simulated instrument."""
 
 
 class Restless:
@@ -79,8 +81,9 @@ def test_rewards_sum_to_the_change_in_equity_and_split_into_move_slippage_fees(r
         assert account["reward"].cum_sum().to_list() == pytest.approx((account["equity"] - CASH).to_list())
     measured = measure(run, Clock(10**9, 86_400, 365))
     ends = run.decisions.with_columns(after=pl.col("mid").shift(-1).over("segment"))
-    last = (ends["equity"] - ends["cash"]) / ends["position_lots"]
-    moves = (ends["after"].fill_null(last) - ends["mid"]) * ends["position_lots"]
+    shares = ends["position_lots"] * LOT
+    last = (ends["equity"] - ends["cash"]) / shares
+    moves = (ends["after"].fill_null(last) - ends["mid"]) * shares
     assert measured.market_move == pytest.approx(moves.sum())
     assert measured.pnl == pytest.approx(measured.market_move - measured.slippage - measured.fees)
 
@@ -88,7 +91,7 @@ def test_rewards_sum_to_the_change_in_equity_and_split_into_move_slippage_fees(r
 def test_prices_and_quantities_are_the_decimals_of_ticks_and_lots(run: Backtest) -> None:
     fills = run.fills
     assert fills["price"].to_list() == [float(f"{ticks / 100:.2f}") for ticks in fills["price_ticks"]]
-    assert fills["quantity"].to_list() == fills["quantity_lots"].cast(pl.Float64).to_list()
+    assert fills["quantity"].to_list() == (fills["quantity_lots"] * float(LOT)).to_list()
     assert fills["notional"].to_list() == pytest.approx((fills["price"] * fills["quantity"]).to_list())
     taken = fills.filter(liquidity="taker")
     assert taken["fee"].to_list() == pytest.approx((taken["notional"] * 0.5e-4).to_list())
