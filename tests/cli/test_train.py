@@ -59,7 +59,7 @@ def test_preset_follows_the_task_and_flags_override_it(tmp_path: Path) -> None:
     arguments = ["train", *TINY, "--preset", "default", "--steps", "60", "--out", str(tmp_path / "b")]
     assert main([*arguments, "--network.trunk", "relu"]) == 0
     config = json.loads((tmp_path / "b" / "config.json").read_text())
-    assert (config["network"]["v_max"], config["network"]["trunk"]) == (10.0, "relu")
+    assert (config["network"]["v_max"], config["network"]["trunk"]) == (15.0, "relu")
 
 
 @pytest.mark.parametrize(

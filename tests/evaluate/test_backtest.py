@@ -91,8 +91,9 @@ def test_rules_are_never_fitted_on_the_split_they_are_judged_on() -> None:
 
 
 def test_command_prints_table_and_verdict(
-    run: Path, result: Result, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Path, result: Result, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "120")  # narrower terminals wrap long intervals
     assert main(["backtest", str(run), "--seeds", "2", "--out", str(tmp_path / "out")]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert result.summary.verdict in printed
@@ -160,7 +161,7 @@ def test_unknown_split_is_refused(run: Path) -> None:
 def test_facts_say_what_trading_cost(result: Result) -> None:
     facts = json.loads((result.folder / "summary.json").read_text())["facts"]
     assert facts["fees"] == "maker 0 bps, taker 0.5 bps"
-    assert facts["account"] == "5,000.00 USD for each instrument and uninterrupted stretch, leverage 1"
+    assert facts["account"] == "500,000.00 USD for each instrument and uninterrupted stretch, leverage 1"
     assert facts["test"].startswith("70%/100%: 1970-01-01 00:07:00 to 00:09:59 UTC, 179 decisions, 1 account")
     share = Instrument("S", "0.01", maker_bps=2.5, taker_bps=2.5, sell_bps=10)
     future = Instrument("F", "0.25", taker_per_lot=1.5)
