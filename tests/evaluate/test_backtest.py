@@ -18,7 +18,7 @@ from foxhunt.data.store import write_dataset
 from foxhunt.errors import CheckpointError, ConfigError
 from foxhunt.evaluate.backtest import FITTED_ON, Result, backtest_run
 from foxhunt.evaluate.facts import fees
-from foxhunt.evaluate.format import money, typeset
+from foxhunt.evaluate.format import money, span, typeset
 from foxhunt.rl.agent import Agent, derive_seed, make_network
 from foxhunt.rl.checkpoint import save_checkpoint
 from foxhunt.rl.task import make_task
@@ -99,9 +99,7 @@ def test_command_prints_table_and_verdict(
     assert result.summary.verdict in printed
     assert result.summary.comparison in printed
     for row in result.summary.rows:
-        assert (
-            f"{row.policy} {money(row.metrics.pnl)} {money(row.interval.low)} to {money(row.interval.high)}" in printed
-        )
+        assert f"{row.policy} {money(row.metrics.pnl)} {span(row.interval.low, row.interval.high)}" in printed
     again = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert again["rows"] == json.loads((result.folder / "summary.json").read_text())["rows"]  # bit for bit
 

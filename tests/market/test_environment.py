@@ -201,10 +201,9 @@ def test_portfolio_by_hand() -> None:
     unit = float(player.environment.reward_unit[0])
     assert unit == 1
     loss = -25.0
-    expected = [0.5, loss, loss, 1, 0.48, 1, 1 / 8, 0, 0]
+    unrealised = max(float(torch.tensor(loss / unit).asinh()), -5)
+    expected = [0.5, unrealised, 1, 0.48, 1, 1 / 8, 0, 0]
     values = result.observation["portfolio"][0].tolist()
-    for index in (1, 2):
-        expected[index] = max(float(torch.tensor(loss / unit).asinh()), -5)
     assert player.remaining == 24  # 2475 of cash left: 24 lots at the mid of 100
     assert values == pytest.approx(expected, rel=1e-5)
 
