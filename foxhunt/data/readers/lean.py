@@ -3,7 +3,7 @@
 Prices are whole 1e-4 USD. Ticks are milliseconds after midnight in New York, the date and symbol in the name and its
 folder. A quote row tells one side of one exchange, the other side standing as 0: each exchange's book is kept apart,
 since the best across exchanges is crossed most of the time by stale ones. Bars are stamped at their open, local time,
-and move to their close. Bars are as traded: `factor_files` beside them tell splits and dividends, which are noted.
+and move to their close. Bars are as traded: factor files, which tell splits and dividends, are not read.
 Source: QuantConnect/Lean, Data/equity/readme.md.
 """
 
