@@ -5,22 +5,6 @@ from typing import Final
 
 from foxhunt.config import LearnerConfig, MarketConfig, NetworkConfig, TapeConfig, TrainConfig
 
-FULL: Final = NetworkConfig(
-    gated_branches=True,
-    internal_state=True,
-    temporal=True,
-    attention_heads=4,
-    quantiles=8,
-    ensemble=5,
-    coordination=True,
-    confidence=True,
-    risk_budget=True,
-    selectivity=True,
-    trade_plan=True,
-    dropout=0.1,
-)
-"""Every consumer of h on."""
-
 MARKET: Final = TrainConfig(
     steps=60_000,
     environments=32,
@@ -42,12 +26,29 @@ MARKET: Final = TrainConfig(
 stands out from noise; random positions that last; weights that decay, for a market's noise is easily learned by heart.
 """
 
+FULL: Final = replace(
+    MARKET.network,
+    gated_branches=True,
+    internal_state=True,
+    temporal=True,
+    attention_heads=4,
+    quantiles=8,
+    ensemble=5,
+    coordination=True,
+    confidence=True,
+    risk_budget=True,
+    selectivity=True,
+    trade_plan=True,
+    dropout=0.1,
+)
+"""The market network with every consumer of h on."""
+
 PRESETS: Final[dict[str, TrainConfig]] = {
     "default": MARKET,
     # All 28 rows of docs/network.md, each with a loss that trains it.
     "full": replace(
         MARKET,
-        network=replace(FULL, hidden1=64, hidden2=64, v_min=-15.0, v_max=15.0),
+        network=FULL,
         learner=replace(MARKET.learner, predictive_coding=0.01),
     ),
     # Classic control and the like; the atoms span CartPole's discounted returns, other tasks set v-min and v-max.

@@ -4,7 +4,6 @@ Each case reads its files again and again, in one process and on as many threads
 rely on is that of the slowest imports: rows a second at the 95th percentile of time.
 """
 
-import csv
 import math
 import os
 import platform
@@ -22,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from foxhunt import __version__
+from foxhunt.bench.results import write_results
 from foxhunt.data.imported import Imported
 from foxhunt.data.readers import ImportOptions, read_sources
 from foxhunt.data.sample import sample_paths
@@ -68,11 +68,7 @@ def run(out: Path | None = None) -> None:
         column.justify = "right"
     console = Console()
     console.print(table)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    write_results(out, COLUMNS, rows)
     console.print(f"written to {out}")
 
 

@@ -4,7 +4,6 @@ The market is simulated and seeded, so that anyone measures the same thing. On a
 replayed from one CUDA graph, and replayed from the graph of the compiled step.
 """
 
-import csv
 import os
 import platform
 import time
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from foxhunt import __version__
+from foxhunt.bench.results import write_results
 from foxhunt.config import MarketConfig, TapeConfig, require
 from foxhunt.market.actions import BRANCHES
 from foxhunt.market.environment import TradingEnvironment
@@ -44,12 +44,7 @@ def run(environments: Sequence[int], steps: int, device: str, out: Path | None =
     tape = simulated_tape().to(device)
     modes = ("eager", "graph", "compile+graph") if tape.device.type == "cuda" else ("eager",)
     rows = [measure(tape, size, steps, mode) for size in environments for mode in modes]
-    out = out or RESULTS
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    write_results(out or RESULTS, COLUMNS, rows)
     return rows
 
 

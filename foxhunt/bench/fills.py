@@ -3,7 +3,6 @@
 `docs/fill-model.md` explains the figures and every class of difference.
 """
 
-import csv
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from foxhunt.bench import hft
+from foxhunt.bench.results import write_results
 from foxhunt.config import MarketConfig, TapeConfig, duration_ns
 from foxhunt.data.schema import Instrument
 from foxhunt.errors import DataError
@@ -118,12 +118,7 @@ def run(accounts: int, out: Path | None = None) -> list[dict[str, Any]]:
         raise DataError(
             f"no market data in {folder}; set FOXHUNT_DATA to the folder that holds binance_raw or ashare_l2"
         )
-    out = out or RESULTS
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    write_results(out or RESULTS, COLUMNS, rows)
     return rows
 
 

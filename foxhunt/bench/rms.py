@@ -12,10 +12,10 @@ from typing import Any, Final, Literal
 import torch
 
 from foxhunt import __version__
+from foxhunt.bench.results import write_results
 from foxhunt.config import TrainConfig, require
 from foxhunt.data.simulator import SimulatorConfig, simulate
 from foxhunt.data.store import write_dataset
-from foxhunt.evaluate.output import write_text
 from foxhunt.presets import PRESETS
 from foxhunt.rl.trainer import Trainer
 
@@ -48,10 +48,7 @@ def run(
         facts = (preset, steps, hours, seed, torch.__version__, __version__)
         rows.append(dict(zip(COLUMNS, (trunk, *measure(settings), *facts), strict=True)))
         yield rows[-1]
-    out = out or RESULTS
-    out.parent.mkdir(parents=True, exist_ok=True)
-    lines = [",".join(COLUMNS), *(",".join(str(row[name]) for name in COLUMNS) for row in rows)]
-    write_text(out, "\n".join(lines) + "\n")
+    write_results(out or RESULTS, COLUMNS, rows)
 
 
 def measure(settings: TrainConfig) -> list[float]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import torch
 
 from foxhunt import __version__
+from foxhunt.bench.results import write_results
 from foxhunt.config import require
 from foxhunt.data.simulator import SimulatorConfig, simulate
 from foxhunt.data.store import write_dataset
@@ -22,7 +23,6 @@ from foxhunt.evaluate.arena import Entry
 from foxhunt.evaluate.backtest import load_arenas
 from foxhunt.evaluate.bootstrap import total_interval
 from foxhunt.evaluate.oracle import Oracle
-from foxhunt.evaluate.output import write_text
 from foxhunt.evaluate.recorder import record
 from foxhunt.evaluate.series import clock, profit
 from foxhunt.presets import PRESETS
@@ -62,11 +62,8 @@ def run(
         for future in as_completed([pool.submit(judge, *job) for job in jobs]):
             rows.append(future.result())
             yield rows[-1]
-    out = out or RESULTS
-    out.parent.mkdir(parents=True, exist_ok=True)
     rows.sort(key=lambda row: (-row["signal"], row["seed"]))
-    lines = [",".join(COLUMNS), *(",".join(str(row[name]) for name in COLUMNS) for row in rows)]
-    write_text(out, "\n".join(lines) + "\n")
+    write_results(out or RESULTS, COLUMNS, rows)
 
 
 def judge(seed: int, signal: float, hours: float, preset: str, folder: Path, workers: int) -> dict[str, Any]:

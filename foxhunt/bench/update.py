@@ -5,7 +5,6 @@ Runs on torch and the standard library alone, so that it can be carried to a bar
 """
 
 import argparse
-import csv
 import platform
 import statistics
 import sys
@@ -18,6 +17,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from foxhunt.bench.results import write_results
 from foxhunt.nn.encoder import HISTORY, HISTORY_VALID
 from foxhunt.nn.network import Network
 from foxhunt.presets import PRESETS
@@ -145,22 +145,14 @@ def main(arguments: list[str] | None = None) -> int:
     device = torch.device(options.device)
     modes = [mode for mode in options.mode if device.type == "cuda" or "graph" not in mode]
     rows: list[dict[str, object]] = []
-    options.out.parent.mkdir(parents=True, exist_ok=True)
     for preset in options.preset:
         for size in options.batch:
             for mode in modes:
                 rows.append(measure(preset, size, mode, device, options.seconds))
                 print(*(f"{rows[-1][c]}" for c in COLUMNS[:6]), sep="  ", flush=True)
-                _write(options.out, rows)
+                # All rows so far: a run cut short keeps what it measured.
+                write_results(options.out, COLUMNS, rows)
     return 0
-
-
-def _write(out: Path, rows: list[dict[str, object]]) -> None:
-    """Write all rows so far: a run cut short keeps what it measured."""
-    with out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":
